@@ -245,14 +245,14 @@ def first_of(values: Sequence[object], most: int) -> str:
     return f"{', '.join(map(str, values[:most]))}{more}"
 
 
-def listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str], link: str = "and") -> str:
     """Return words as they are listed in a sentence.
 
-    >>> listed(["25", "18", "55"])
-    '25, 18 and 55'
+    >>> listed(["25", "18", "55"]), listed(["optuna", "ray"], "or")
+    ('25, 18 and 55', 'optuna or ray')
     """
     *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"{', '.join(most)} {link} {last}" if most else last
 
 
 def format_p(value: float) -> str:

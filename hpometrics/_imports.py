@@ -11,14 +11,14 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import (
     Any,
     NamedTuple,  # dataclasses take longer to import than the package
     TextIO,
 )
 
-from ._text import did_you_mean, one_line
+from ._text import did_you_mean, one_line, with_article
 from .exceptions import ConfigError, HpometricsError, missing_extra
 
 KEPT_FOR = 2
@@ -109,10 +109,11 @@ TARGET = rf"{MODULE}:[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Kind(NamedTuple):
-    """The kind of object that a target must name: its name in messages, and a check of an object."""
+    """The kind of object that a target must name: its name in messages, a check, and the call of it."""
 
     name: str
     fits: Callable[[Any], bool]
+    call: str = ""
 
 
 def is_target(text: str) -> bool:
@@ -202,9 +203,16 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
         hint = did_you_mean(attribute, (key for key in vars(module) if not key.startswith("_")))
         raise ConfigError(f"{name} has no {attribute!r}{hint or _choices_text(module, kind)}")
     if not kind.fits(value):
-        what = "class" if isinstance(value, type) else type(value).__name__
-        raise ConfigError(f"{target} is a {what}, no {kind.name}{_choices_text(module, kind)}")
+        raise ConfigError(f"{target} {_objection(value, kind)}{_choices_text(module, kind)}")
     return value
+
+
+def _objection(value: object, kind: Kind) -> str:
+    """Return the reason why a value is not of a kind: the arguments it lacks, or its own type."""
+    if kind.call and callable(value) and not isinstance(value, BuiltinFunctionType):
+        return f"must accept two arguments: {kind.call}"
+    word = "class" if isinstance(value, type) else type(value).__name__
+    return f"is {with_article(word)}, not {with_article(kind.name)}"
 
 
 def import_modules(names: Iterable[str], folders: Iterable[str] = ()) -> None:
@@ -325,7 +333,7 @@ def _missing_message(module: str, err: ModuleNotFoundError) -> str:
 def _choices_text(module: ModuleType, kind: Kind) -> str:
     """Return the names of that kind that the module defines itself."""
     names = ", ".join(_names(module, kind))
-    return f"; it has {names}" if names else ""
+    return f"; {module.__name__} has {names}" if names else ""
 
 
 def _names(module: ModuleType, kind: Kind) -> Iterator[str]:

@@ -28,6 +28,15 @@ def nearest(word: object, choices: Iterable[str], likeness: float = 0.6) -> str 
     return next(iter(get_close_matches(str(word), list(choices), 1, likeness)), None)
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article.
+
+    >>> with_article("int"), with_article("class")
+    ('an int', 'a class')
+    """
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def one_line(error: BaseException) -> str:
     """Return an error's text on one printable line, as a log or a problem can hold it."""
     return printable(" ".join(text_of(error).split())) or type(error).__name__

@@ -32,8 +32,11 @@ def test_a_target_is_imported_from_the_folders_given(folder):
     ("target", "message"),
     [
         ("targets_of_mine:trian", "targets_of_mine has no 'trian'; did you mean 'train'"),
-        ("targets_of_mine:xyz", "targets_of_mine has no 'xyz'; it has train$"),
-        ("targets_of_mine:SIZE", "targets_of_mine:SIZE is a int, no function; it has train$"),
+        ("targets_of_mine:xyz", "targets_of_mine has no 'xyz'; targets_of_mine has train$"),
+        (
+            "targets_of_mine:SIZE",
+            "targets_of_mine:SIZE is an int, not a function; targets_of_mine has train$",
+        ),
         ("targets_of_mine", "'targets_of_mine' is not a target; write package.module:Name"),
         ("no_such_module:train", "importing no_such_module failed: ModuleNotFoundError"),
     ],
@@ -56,3 +59,10 @@ def test_the_grammar_of_targets(text):
     """A module's path, a colon, a name; nothing of Python's own."""
     assert is_target(text)
     assert not any(map(is_target, (text[1:], f"{text}.c", f"{text}__class__", f"{text}()", text[:-2])))
+
+
+def test_a_function_of_other_arguments_is_refused_by_its_arguments(folder):
+    """`train(params, run)` is what it must accept."""
+    kind = Kind("function train(params, run)", lambda found: False, "train(params, run)")
+    with pytest.raises(ConfigError, match=r"^targets_of_mine:train must accept two arguments: train\(params"):
+        import_target("targets_of_mine:train", kind, [folder])

@@ -9,7 +9,7 @@ from pathlib import Path
 import hpometrics
 from hpometrics.metrics.registry import index
 
-from . import messages, other_names, sweep_file
+from . import messages, other_names, sweep_file, texts
 from .index import build_index, with_constants
 from .markdown import metric_index, rankings_page
 
@@ -17,7 +17,7 @@ STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
 
 def main(directory: str = ".") -> None:
-    """Write `index.json`, the constants, and `docs/reference` of a directory with a README."""
+    """Write `index.json`, the constants, and `docs/reference` and the texts of a directory with a README."""
     _write(index.INDEX, build_index())
     index.forget_index()
     _write(STUB, with_constants(STUB.read_text(encoding="utf8")))
@@ -29,6 +29,7 @@ def main(directory: str = ".") -> None:
         _write(folder / "sweep-file.md", sweep_file.page())
         _write(folder / "other-names.md", other_names.page())
         _write(folder / "messages.md", messages.page())
+        _write(readme.parent / "tests/house/texts.txt", texts.golden())
 
 
 def _write(path: Path, text: str) -> None:

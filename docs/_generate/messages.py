@@ -15,6 +15,9 @@ from hpometrics import exceptions
 
 PACKAGE = Path(hpometrics.__file__).parent
 _RAISES = re.compile(r"Error\Z|\Awarn\Z|\Awarn_once\Z")
+_FILE = "Sweep files"
+_ABOUT_FILES = {"wrong", "_refusal", "_fatal", "add_error"}
+"""Functions that report a problem of a sweep file; `document.add` and checks that yield one do so too."""
 _LEAST = 8  # letters: a shorter text is made elsewhere
 _HEAD = """\
 # Messages and exit codes
@@ -28,11 +31,11 @@ A command prints its errors to stderr and ends with one of these codes:
 | 2 | a file, a name or a setting is wrong; nothing was run |
 | 3 | no trial is complete, or none is feasible |
 | 4 | as many trials failed as `budget.failures` allows, or the first two failed alike |
-| 5 | a disk or a storage failed; nothing recorded is lost, and `hpometrics run` goes on |
-| 129, 130, 143 | SIGHUP, Ctrl-C or SIGTERM interrupted it; `hpometrics run` goes on |
+| 5 | a disk or a storage failed; nothing recorded is lost, and `hpometrics run` resumes the sweep |
+| 129, 130, 143 | SIGHUP, Ctrl-C or SIGTERM interrupted it; `hpometrics run` resumes the sweep |
 
-In Python, errors are exceptions derived from `HpometricsError`. This page lists their texts and the warnings;
-`…` stands for a value.
+In Python, errors are exceptions derived from `HpometricsError`. This page lists their texts, the
+problems of a sweep file, and the warnings; `…` stands for a value.
 """
 
 
@@ -52,9 +55,26 @@ def messages(value: str = "…") -> Iterator[Message]:
     """
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            place = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Call) and _RAISES.search(_called(node)):
-                text = "".join(_text(one, value) for one in node.args)
-                yield Message(f"{path.relative_to(PACKAGE)}:{node.lineno}", _called(node), text)
+                text = "".join(format_text(one, value) for one in node.args)
+                yield Message(place, _called(node), text)
+            elif path.parent.name == "config" and (problem := _problem(node)) is not None:
+                yield Message(place, _FILE, format_text(problem, value))
+
+
+def _problem(node: ast.AST) -> ast.expr | None:
+    """Return the text of a problem of a sweep file that a call reports or a check yields with its path."""
+    if isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+        parts = node.value.elts
+    elif isinstance(node, ast.Call) and _called(node) in _ABOUT_FILES:
+        parts = node.args
+    elif isinstance(node, ast.Call) and _called(node) == "add" and len(node.args) > 1:
+        parts = node.args
+    else:
+        return None
+    found = [one for one in parts if isinstance(one, (ast.Constant, ast.JoinedStr))]
+    return found[-1] if found and isinstance(getattr(found[-1], "value", ""), str) else None
 
 
 def page() -> str:
@@ -79,17 +99,21 @@ def _code(text: str) -> str:
 
 def _heading(kind: str) -> str:
     """Return the error's name, or that of a section: warnings, errors that become one of the package's."""
-    return kind if hasattr(exceptions, kind) else "Warnings" if "warn" in kind else "Other errors"
+    if kind == _FILE or hasattr(exceptions, kind):
+        return kind
+    return "Warnings" if "warn" in kind else "Other errors"
 
 
 def _called(call: ast.Call) -> str:
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
-def _text(node: ast.AST, value: str) -> str:
-    """Return a text as it is written, with `value` in the place of each value."""
+def format_text(node: ast.AST, value: str) -> str:
+    """Return a string as it is written, with `value` in the place of each value."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.FormattedValue):
         return f"'{value}'" if node.conversion == ord("r") else value
-    return "".join(_text(one, value) for one in node.values) if isinstance(node, ast.JoinedStr) else value
+    return (
+        "".join(format_text(one, value) for one in node.values) if isinstance(node, ast.JoinedStr) else value
+    )

@@ -11,7 +11,7 @@ from hpometrics.config.models import section_models
 _HEAD = """# The sweep file, key by key
 
 Printed by `make index` from the model that checks a file; `hpometrics schema` gives it to editors.
-[Sweeps](../how-to/sweeps.md) says what the parts are for.
+[Sweeps](../how-to/sweeps.md) explains the parts.
 """
 _SECTIONS = {model.__name__: place.replace(".", ": ") for place, model in section_models().items()}
 _TITLES = {
@@ -39,12 +39,13 @@ def page() -> str:
 
 
 def _table(part: Schema, parts: Schema) -> Iterator[str]:
-    """Return a row for each key: the values it takes, its default, its meaning."""
-    yield "| key | takes | without it | |"
-    yield "|---|---|---|---|"
+    """Return a row for each key: its type, its default, whether it is required, its meaning."""
+    yield "| key | type | default | required | meaning |"
+    yield "|---|---|---|---|---|"
     for key, value in part["properties"].items():
-        default = "wanted" if key in part.get("required", ()) else _default(value)
-        yield f"| `{key}` | {', '.join(_accepted_values(value))} | {default} | {_meaning(value, parts)} |"
+        required = "yes" if key in part.get("required", ()) else "no"
+        cells = ", ".join(_accepted_values(value)), _default(value), required, _meaning(value, parts)
+        yield f"| `{key}` | {' | '.join(cells)} |"
 
 
 def _meaning(value: Schema, parts: Schema) -> str:

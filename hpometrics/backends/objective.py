@@ -128,7 +128,7 @@ class BaseObjective:
         """
         if len(self.optimized) > 1:
             goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
-            raise DirectionError(f"several objectives have no one direction: {goals}; ask for directions")
+            raise DirectionError(f"several objectives have no single direction: {goals}; ask for directions")
         return self.directions[0]
 
     def records(self, of: Any) -> list[TrialRecord]:
@@ -137,7 +137,7 @@ class BaseObjective:
         Args:
             of: the study or the results that have the trials.
         """
-        raise NotImplementedError(f"{type(self).__name__} says where the records of {of!r} are")
+        raise NotImplementedError(f"{type(self).__name__} must define where the records of {of!r} are")
 
     def best(self, of: Any = None, pick: Pick | str = "best") -> Best:
         """Return the best trial.
@@ -170,7 +170,7 @@ class BaseObjective:
         group every rank calls it, and all return what the first one has decided.
 
         Args:
-            of: see `records`; that of the first rank counts.
+            of: see `records`; the first rank counts.
             top: the number of contenders.
             repeats: the most fresh seeds of each.
             equivalence: a difference that does not matter, in the metric's unit, or `luck`.

@@ -136,7 +136,7 @@ def check_pruner_options(name: str, options: Mapping[str, Any], epochs: int | No
             raise ConfigError(f"{word} of {name} must be at least {least}, got {options[word]}")
     if _number(options, "eta", 2) <= 1:
         raise ConfigError(
-            f"eta of {name} must be above 1, as 1/eta of the trials go on, got {options['eta']}"
+            f"eta of {name} must be above 1, as 1/eta of the trials continue, got {options['eta']}"
         )
     if epochs is not None and (first := _number(options, "min_epochs", 0)) > epochs:
         raise ConfigError(

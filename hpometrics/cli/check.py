@@ -155,7 +155,7 @@ def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:
 
 
 def _probe_lines(probed: Probe) -> Lines:
-    yield "probe", f"one epoch of trial 0 in {duration(probed.seconds)}, nothing is kept"
+    yield "probe", f"one epoch of trial 0 in {duration(probed.seconds)}, nothing is saved"
     for name, value in probed.values.items():
         reason = probed.reasons.get(name)
         yield f"  {printable(name)}", number(value) + (f"   {printable(reason)}" if reason else "")

@@ -75,7 +75,7 @@ class _Request:
     multiple=True,
     metavar="NAME",
     type=METRIC,
-    help="By this metric, or several.  [of run directories, the optimized one]",
+    help="Compare by this metric; may be repeated.  [for run directories, the optimized one]",
 )
 @click.option("--output", metavar="TYPE", type=FEATURE, help="What the models of files predict.")
 @click.option("--values", metavar="COLUMN", help="Compare the mean of this column, in place of a metric.")
@@ -88,61 +88,65 @@ class _Request:
     "--test-share",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SHARE",
-    help="--values are those of folds: rows that a fold is measured on, for each that it is trained on.",
+    help="--values are those of folds: the number of test rows for each training row.",
 )
 @click.option(
     "--by",
     metavar="COLUMN",
-    help="The column of clusters, such as users, whose rows are not independent. Of two trials: group, or "
-    "popularity, each third of the users by how popular what they like is.",
+    help="The column of clusters, such as users, whose rows are not independent. For two trials: group, or "
+    "popularity, which splits the users into thirds by the popularity of their items.",
 )
-@click.option("--id", "row_id", metavar="COLUMN", help="The column that joins rows of files.  [id, if there]")
-@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option(
+    "--id", "row_id", metavar="COLUMN", help="The column that joins the rows of files.  [id, if present]"
+)
+@click.option("--weights", metavar="COLUMN", help="The column of row weights.  [sample_weight, if present]")
 @click.option(
     "--interval",
     "level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="LEVEL",
-    help="The level of intervals and tests.  [0.95]  Of sweeps side by side, draw intervals of this level.",
+    help="The level of intervals and tests.  [0.95]  For sweeps, draw intervals of this level.",
 )
 @click.option(
     "--equivalence",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="GAP",
-    help="Differences up to it do not count, in the metric's unit.",
+    help="Ignore differences up to this size, in the metric's unit.",
 )
-@click.option("--all", "every", is_flag=True, help="Every pair of models, not each with the first alone.")
 @click.option(
-    "--holm", "correction", flag_value="holm", default="holm", help="p-values after Holm.  [default]"
+    "--all", "every", is_flag=True, help="Compare every pair of models, not only each with the first."
 )
-@click.option("--bh", "correction", flag_value="bh", help="p-values after Benjamini and Hochberg.")
-@click.option("--raw", "correction", flag_value="raw", help="p-values as they are.")
-@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if the first is worse than another.")
+@click.option(
+    "--holm", "correction", flag_value="holm", default="holm", help="Correct p-values by Holm.  [default]"
+)
+@click.option("--bh", "correction", flag_value="bh", help="Correct p-values by Benjamini and Hochberg.")
+@click.option("--raw", "correction", flag_value="raw", help="Do not correct p-values.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if the first model is worse than another.")
 @click.option(
     "--memory",
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
     metavar="GIB",
-    help="The most that columns may take that are read at once.  [4]",
+    help="The most memory for columns that are read at once.  [4]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def compare(models: tuple[str, ...], fail_if_worse: bool, as_json: bool, **options: Any) -> None:
-    """Compare models row by row, sweeps side by side, or two trials user by user.
+    """Compare models row by row, sweeps, or two trials user by user.
 
     `compare a.csv b.csv --metric accuracy --output binary` compares files of predictions, as `measure` reads
-    them: rows are joined by the column id, or stand in one order. A model is a file, a run directory (its
-    pick), runs/x:34 (a trial of it), or several files with commas: trainings of one model. --metric may be
-    repeated. With --fail-if-worse the exit code is 1 if the first is worse than another by more than
-    --equivalence: a gate for CI.
+    them. The column id joins their rows; without it the files must have one order. A model is a file, a run
+    directory (its pick), or runs/x:34 (a trial of it). Several files with commas are trainings of one model.
+    With --fail-if-worse the exit code is 1 if the first is worse than another by more than --equivalence.
+    This is a gate for CI.
 
-    `compare runs/tpe runs/random` shows sweeps of the same metric and direction side by side, the best first;
-    --interval says, of what was kept, whether the picks of the first two differ. Exit code 3: none of them
-    has a best.
+    `compare runs/tpe runs/random` shows sweeps of the same metric and direction side by side, the best first.
+    --interval tests whether the picks of the first two differ, using the stored statistics. Exit code 3: none
+    of the sweeps has a best.
 
-    `compare runs/recommender 3 7` compares two trials at their picked epochs, user by user where the output
-    keeps values by user, ranking(per_user=true): the interval is that of a paired bootstrap, p that of
-    Wilcoxon's signed-rank test, after Holm where there are several metrics or strata.
+    `compare runs/recommender 3 7` compares two trials at their picked epochs. It compares them user by user
+    if the output keeps values by user: ranking(per_user=true). The interval comes from a paired bootstrap,
+    and p from Wilcoxon's signed-rank test. Several metrics or strata are corrected by Holm.
     """
     request = _Request(**options)
     with report_errors():
@@ -182,7 +186,7 @@ def _compare_users(
     if not has_users(directory, trials):
         return False
     if request.level is not None:
-        raise click.UsageError("--interval is of models and sweeps; that of two trials by user is of 95%")
+        raise click.UsageError("--interval works for models and sweeps; two trials are compared at 95%")
     if gate or request.is_of_rows_alone:
         raise click.UsageError("trials of a ranking are compared user by user, by --metric and --by alone")
     if request.by not in (None, *_STRATA):
@@ -193,7 +197,7 @@ def _compare_users(
 
 def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
     if request.by is not None:
-        raise click.UsageError("--by is of the users of two trials; sweeps are compared as they are")
+        raise click.UsageError("--by groups the users of two trials; leave it out for sweeps")
     from ..results.compare_sweeps import compare_sweeps
 
     comparison = compare_sweeps(directories, request.level)

@@ -97,9 +97,19 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 success; 1 audit found problems, replay or verify did not reproduce the values, or
-    compare --fail-if-worse failed; 2 a file, a name or a setting is wrong, and nothing was run; 3 no trial is
-    complete, or no score is finite; 4 too many trials failed; 5 a disk or a storage failed; 130, 143 or 129
-    Ctrl-C, SIGTERM or SIGHUP interrupted the command. Run a sweep again to resume it.
-    """
+    \b
+    Exit codes:
+      0    success
+      1    audit found problems, replay or verify did not reproduce the values,
+           or compare --fail-if-worse found a worse model
+      2    a file, a name or a setting is wrong, and nothing was run
+      3    no trial is complete, or no score is finite
+      4    too many trials failed
+      5    a disk or a storage failed
+      129  SIGHUP interrupted the command
+      130  Ctrl-C interrupted the command
+      143  SIGTERM interrupted the command
+
+    Run a sweep again to resume it.
+    """  # noqa: D301
     print_everything()

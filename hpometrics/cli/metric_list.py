@@ -283,7 +283,7 @@ def _count(entries: Sequence[MetricEntry]) -> str:
     return (
         f"{plural(names, 'name')}, {plural(len(entries), 'metric')} (a name of one output feature each): "
         f"{directed} can be optimized, {len(entries) - directed} tracked only. "
-        "`hpometrics metrics show NAME` tells more"
+        "`hpometrics metrics show NAME` shows more"
     )
 
 

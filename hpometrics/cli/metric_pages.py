@@ -50,9 +50,9 @@ _TITLE = "diagnostics, which a run records by itself:"
 _OVER_RANKS: dict[OverRanks, str] = {
     "sum": "the sum of all ranks",
     "mean": "the mean of the ranks",
-    "max": "that of the rank with the most",
-    "min": "that of the rank with the least",
-    "first": "that of the first rank",
+    "max": "the rank with the most",
+    "min": "the rank with the least",
+    "first": "the first rank",
     "pooled": "of all ranks together",
 }
 _DIAGNOSTIC_HEAD = ("name", "direction", "unit", "of", "meaning")

@@ -50,16 +50,16 @@ def schema(output: Path | None) -> None:
     help="Metrics and groups, with commas.",
 )
 @click.option(
-    "--by", metavar="COLUMN", help="A line of values for each task in this column.  [task, if there]"
+    "--by", metavar="COLUMN", help="Print a line of values for each task in this column.  [task, if present]"
 )
-@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option("--weights", metavar="COLUMN", help="The column of row weights.  [sample_weight, if present]")
 @click.option(
     "--memory",
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
     show_default=True,
     metavar="GIB",
-    help="The most that columns may take that are read at once.",
+    help="The most memory for columns that are read at once.",
 )
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), help="[text]")
 @AS_JSON
@@ -73,10 +73,11 @@ def measure(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """Measure predictions that were saved to a file: CSV, TSV, JSON lines, Parquet or npz.
+    """Measure predictions in a file: CSV, JSON lines, Parquet or npz.
 
-    Its columns: target and prediction; probability or probability_0 ..., or named by label; logit likewise;
-    target_LABEL for a set; reference or reference_0 ... for texts; sample_weight; task.
+    A file may also be TSV. It has the columns target and prediction. Probabilities are in probability, or in
+    probability_0 and so on, or in columns named by label; logits likewise. A set has target_LABEL. Texts have
+    reference, or reference_0 and so on. sample_weight and task are optional.
     """
     with report_errors():
         from ..metrics.registry.names import split_names
@@ -103,12 +104,12 @@ def metrics() -> None:
 )
 @click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
 @click.option("--direction", "--objective", "direction", type=click.Choice(["minimize", "maximize", "none"]))
-@click.option("--family", metavar="NAME", type=FAMILY, help="Only those of a family, such as calibration.")
+@click.option("--family", metavar="NAME", type=FAMILY, help="Only this family, such as calibration.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def list_metrics(
     feature: str | None, inputs: str | None, direction: str | None, family: str | None, as_json: bool
 ) -> None:
-    """List the registered metrics: name, direction, inputs and meaning."""
+    """List metrics with direction, inputs and meaning."""
     with report_errors():
         from .metric_list import Filter, metrics_json, metrics_table
         from .metric_pages import diagnostics_table
@@ -121,12 +122,13 @@ def list_metrics(
 
 @metrics.command("show", examples=("metrics show ndcg", "metrics show calibration --feature binary"))
 @click.argument("name", type=METRIC_OR_GROUP)
-@click.option("--feature", metavar="TYPE", type=FEATURE, help="As one of this output feature only.")
+@click.option("--feature", metavar="TYPE", type=FEATURE, help="Only for this output feature.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show_metric(name: str, feature: str | None, as_json: bool) -> None:
-    """Show all facts of a metric: definition, direction and its evidence, parameters, use.
+    """Show the definition, direction and parameters of a metric.
 
-    For a group, such as calibration or default, show its metrics for each output.
+    The page also has the evidence for its direction, and its use. For a group, such as calibration or
+    default, show its metrics for each output.
     """
     with report_errors():
         from .metric_pages import metric_json, metric_text

@@ -129,7 +129,7 @@ INTERVAL = click.option(
     "level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="LEVEL",
-    help="Draw the intervals of winner and runner-up anew, as in 0.95.",
+    help="Recompute the intervals of winner and runner-up at this level, as in 0.95.",
 )
 
 

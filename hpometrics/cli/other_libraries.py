@@ -46,7 +46,7 @@ LIBRARIES = {
             "infAP": "infap", "nDCG": "ndcg", "nERR_IA": "nerr_ia@10", "nNRBP": "nnrbp",
             f"{_ALPHA}_DCG": "alpha_dcg@10", f"{_ALPHA}_nDCG": "alpha_ndcg@10",
         },
-        {"NumQ": "a count of users, which is no measure of their lists"},
+        {"NumQ": "a count of users, which does not measure their lists"},
     ),
     "ranx": Library(
         "`-l2` is `Ranking(relevance_threshold=1)`, `rbp.95` is `rbp(p=0.95)`.",
@@ -68,7 +68,7 @@ LIBRARIES = {
             "RetrievalRecall": "recall@10",
             "RetrievalRecallAtFixedPrecision": "recall_at_precision(min_precision=0.5)@10",
         },
-        {"RetrievalPrecisionRecallCurve": "a curve: name `precision` and `recall` at each k that is wanted"},
+        {"RetrievalPrecisionRecallCurve": "a curve: name `precision` and `recall` at each k that you need"},
     ),
     "RecBole": Library(
         "Values are rounded to four digits there; AUC and LogLoss pool the scores of all users.",

@@ -40,16 +40,18 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
     "--format",
     "form",
     type=click.Choice(["text", "yaml", "json", "args"]),
-    help="All facts, or the params alone as --lr 0.014 --width 128.  [text]",
+    help="text has all facts; args has the params alone, as --lr 0.014 --width 128.  [text]",
 )
 @AS_JSON
-@click.option("--metric", metavar="NAME", type=METRIC, help="Pick by this one instead of the optimized one.")
-@click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
+@click.option(
+    "--metric", metavar="NAME", type=METRIC, help="Pick by this metric instead of the optimized one."
+)
+@click.option("--at", type=click.Choice(["best", "last"]), help="The epoch that counts.  [as in the sweep]")
 @INTERVAL
 @click.option(
     "--pick",
     metavar="RULE|TRIAL",
-    help="best, one_se, cheapest_within_se; of several objectives knee, or a trial of the front.",
+    help="best, one_se or cheapest_within_se; for several objectives, knee or a trial of the front.",
 )
 def best(
     directory: Path,
@@ -61,20 +63,22 @@ def best(
     level: float | None,
     pick: str | None,
 ) -> None:
-    """Print the optimal engine params of a run directory, from its record; epochs count from 0.
+    """Print the optimal engine params of a run directory.
 
-    Of several objectives it names the trials of the Pareto front, unless --pick says which is wanted: knee is
-    the one farthest from the line, or plane, through the extremes of the front.
+    The command reads the record of the sweep. Epochs count from 0. With several objectives it lists the
+    Pareto front, unless --pick names a trial or the knee. The knee is the trial farthest from the line, or
+    plane, through the extremes of the front.
 
-    --metric takes any metric that follows from the statistics kept of every epoch, trained or not for it:
-    mcc, cohen_kappa or f1(average=weighted) from a confusion matrix. With results: {statistics: all} that is
-    any metric of the rows, and any threshold: f1(threshold=0.3).
+    --metric accepts any metric that can be computed from the stored statistics of every epoch, even one that
+    the sweep did not track. A confusion matrix gives mcc, cohen_kappa or f1(average=weighted). With
+    results: {statistics: all} every metric of the rows is available, at any threshold: f1(threshold=0.3).
 
-    -f args is for a command line: python train.py $(hpometrics best runs/x -f args) where no value has
-    spaces, or pasted; texts as they are, other values as JSON. With -k it is a line for each feasible trial.
+    -f args prints a command line, as in python train.py $(hpometrics best runs/x -f args). Paste it if a
+    value has spaces. Texts are printed as they are, other values as JSON. With -k it prints a line for each
+    feasible trial.
 
-    Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
-    constraints least, with "feasible": false and its violations.
+    Exit code 3: no trial is complete, or none is feasible. In the second case --json names the trial that
+    breaks the constraints least, with "feasible": false and its violations.
     """
     with report_errors():
         form = output_format(form, as_json)
@@ -97,16 +101,20 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
         raise click.UsageError("-k names several trials, --pick one; leave out either")
     if level is not None and (count is not None or form == "args"):
         option = "-f args" if count is None else "-k"
-        raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
+        raise click.UsageError(
+            f"--interval compares the winner and the runner-up, which {option} does not tell"
+        )
 
 
 @click.command(cls=Command, examples=("replay runs/digits", "replay runs/digits --trial 3 --seeds 5"))
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
-@click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
-@click.option("--confirm", "fresh_run", type=click.IntRange(min=1), help="This training of its confirmation.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
-@click.option("--json", "as_json", is_flag=True, help="Print what came out as JSON, its lines to stderr.")
+@click.option("--trial", type=click.IntRange(min=0), help="Repeat this trial of a sweep.  [the best one]")
+@click.option(
+    "--confirm", "fresh_run", type=click.IntRange(min=1), help="Repeat this training of its confirmation."
+)
+@click.option("--seeds", type=click.IntRange(min=1), help="Train it with this many seeds.  [1]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and the lines to stderr.")
 def replay(
     path: Path,
     evaluation: str | None,
@@ -115,10 +123,12 @@ def replay(
     seeds: int | None,
     as_json: bool,
 ) -> None:
-    """Repeat the run that a best.json, or a best.yaml or directory of a sweep, records.
+    """Rerun a recorded trial or evaluation and compare its score.
 
-    The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
-    recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
+    PATH is the best.json of an evaluation, or the best.yaml or the directory of a sweep. The command
+    evaluates the engine params of a best.json, or trains the best trial of a sweep, with the recorded seed.
+
+    Exit code 0: the score equals the recorded one to the last digit; 1: it does not.
     """
     with report_errors():
         from .._imports import aside
@@ -148,20 +158,31 @@ def replay(
 @click.command(cls=Command, examples=("verify runs/digits", "verify runs/digits --trials 8 --workers 4"))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option(
-    "--trials", type=click.IntRange(min=1), default=4, metavar="N", help="Trials, here and there.  [4]"
+    "--trials",
+    type=click.IntRange(min=1),
+    default=4,
+    metavar="N",
+    help="The number of trials on each backend.  [4]",
 )
 @click.option(
-    "--backend", type=click.Choice(backends_of("median")), help="Of the second search.  [the other one]"
+    "--backend",
+    type=click.Choice(backends_of("median")),
+    help="The backend of the second search.  [the other one]",
 )
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Of the second search.  [2, or 1]")
-@click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON, its lines to stderr.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="The workers of the second search.  [2, or 1]"
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the differences as JSON, and the lines to stderr."
+)
 def verify(directory: Path, trials: int, backend: str | None, workers: int | None, as_json: bool) -> None:
-    """Train trials of a sweep again, here and on another backend, and list what differs.
+    """Rerun trials here and on another backend; list differences.
 
-    Here, a sample of the complete trials is trained one after another, the best first. Then the first trials
-    of the search are trained on another backend by another number of workers, without its pruner. Each value
-    of each epoch is compared to the last digit; nothing is written into the directory. Exit code 1: something
-    differs.
+    The command first trains a sample of the complete trials here, one after another, the best first. Then it
+    trains the first trials of the search on another backend, with another number of workers and no pruner. It
+    compares each value of each epoch to the last digit, and writes nothing into the directory.
+
+    Exit code 1: something differs.
     """
     with report_errors():
         check_posix("hpometrics verify")
@@ -189,14 +210,14 @@ def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | No
 )
 @click.argument("path")
 @click.option("--study", metavar="NAME", help="Only this study of a storage.")
-@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimized.  [as the files say]")
+@click.option("--metric", metavar="NAME", type=METRIC, help="The optimized metric.  [as in the files]")
 @click.option(
     "--direction",
     type=click.Choice(["minimize", "maximize"]),
-    help="What the search was told, where no file says it.",
+    help="The direction of the search, if no file has it.",
 )
 @click.option(
-    "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="How many trials were asked for."
+    "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="The number of requested trials."
 )
 @click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -209,11 +230,14 @@ def audit(
     ignore: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Find misleading results in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
+    """Check results of Optuna, Ray, W&B or Ludwig for misleading ones.
 
-    PATH may be the URL of an SQLite file, sqlite:///study.db. It reports a direction that contradicts the
-    metric, a best that is not finite or of the last epoch, trials that never ended, points tried twice;
-    nothing is changed. Exit code 1: there are findings.
+    PATH is an Optuna storage, a folder of Ray results, a W&B sweep or a Ludwig config. It may be the URL of
+    an SQLite file, sqlite:///study.db. The command reports a direction that contradicts the metric, and a
+    best value that is not finite or only the last epoch's. It also reports trials that never ended and points
+    tried twice. It changes nothing.
+
+    Exit code 1: there are findings.
     """
     with report_errors():
         from ..interop.audit import (
@@ -244,7 +268,7 @@ def audit(
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(directory: Path, as_json: bool) -> None:
-    """Print the progress of a sweep, the best so far and its open trials.
+    """Print the progress of a sweep, its best and its open trials.
 
     Exit code 3: no trial is complete yet.
     """
@@ -266,9 +290,9 @@ def status(directory: Path, as_json: bool) -> None:
 @TAGS
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def ls(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
-    """List the runs below a folder: how each stands, its best, and how long ago it changed.
+    """List the runs below a folder with their state, best and age.
 
-    An open run has trials left, and no process works on them.
+    The age is the time since the last change. An open run has trials left, but no process works on them.
     """
     with report_errors():
         from ..results.run_list import list_runs, runs_json, runs_text
@@ -286,7 +310,7 @@ def ls(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
     default="trial",
     show_default=True,
     metavar="COLUMN",
-    help="A metric, best first, or cost, seconds, epochs, state, a param.",
+    help="A metric (best first), cost, seconds, epochs, state or a param.",
 )
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
 @TAGS
@@ -300,7 +324,7 @@ def trials(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """List the trials of a run directory with the values of their picked epochs."""
+    """List the trials of a sweep with their values."""
     with report_errors():
         from ..results.leaderboard import trials_text
 
@@ -315,7 +339,11 @@ def trials(
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("words", nargs=-1, metavar="[TAG]...")
 @click.option(
-    "--trial", "numbers", multiple=True, type=click.IntRange(min=0), help="Of this trial, not of the sweep."
+    "--trial",
+    "numbers",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Tag this trial instead of the sweep.",
 )
 @click.option("--remove", is_flag=True, help="Remove the tags.")
 @click.option("--note", metavar="TEXT", help="Write this note; '' removes it.")
@@ -324,8 +352,8 @@ def tag(
 ) -> None:
     """Tag a sweep or its trials, or write a note on them.
 
-    ls, status, trials, best, the report and trials.csv show them; ls --tag and trials --tag find them. The
-    sweep file may state tags and a note of the sweep, too.
+    ls, status, trials, best, the report and trials.csv show them; ls --tag and trials --tag find them. A
+    sweep file can also set tags and a note for the sweep.
     """
     with report_errors():
         if not words and (remove or note is None):
@@ -341,7 +369,7 @@ def tag(
 @click.option("-o", "--output", type=FILE, help="Write to this file.  [report.html in DIRECTORY]")
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
 def report(directory: Path, output: Path | None, form: str) -> None:
-    """Write a run directory's report: one page, offline, or one text; from its record."""
+    """Write the report of a sweep: one offline page, or Markdown."""
     with report_errors():
         from ..results.report.content import write_report
 
@@ -352,7 +380,10 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 def dashboard(directory: Path, port: int) -> None:
-    """Show the study of a run directory in optuna-dashboard, on this machine only."""
+    """Show the study of a sweep in optuna-dashboard.
+
+    The server listens on this machine only.
+    """
     with report_errors():
         from .dashboard import serve_dashboard
 
@@ -364,11 +395,13 @@ def dashboard(directory: Path, port: int) -> None:
 )
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("trial", type=click.IntRange(min=0))
-@click.option("--epoch", type=click.IntRange(min=0), help="This epoch, from 0, or step.  [the picked one]")
+@click.option(
+    "--epoch", type=click.IntRange(min=0), help="This epoch or step, counted from 0.  [the picked one]"
+)
 @click.option("--all", "every", is_flag=True, help="All epochs.")
 @click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
 def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
-    """Print the values of a trial of a run directory, a row per task, from its record."""
+    """Print the recorded values of a trial, a row per task."""
     with report_errors():
         from ..results.status import epochs_text
 

@@ -26,26 +26,26 @@ SET = click.option(
     cls=Command, examples=("init", "init digits --metric f1 --backend ray", "init --from wandb.yaml")
 )
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
-@click.option(
-    "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
-)
-@click.option("--backend", type=click.Choice(backends_of("median")), help=f"Where it runs.  [{DEFAULT}]")
-@click.option("--from", "source", type=FILE, metavar="FILE", help="A sweep of another tool.")
+@click.option("--metric", metavar="NAME", type=METRIC, help="The metric to optimize.  [roc_auc]")
+@click.option("--backend", type=click.Choice(backends_of("median")), help=f"The backend.  [{DEFAULT}]")
+@click.option("--from", "source", type=FILE, metavar="FILE", help="Convert this sweep of another tool.")
 def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
-    """Write a sweep file to start from, its engine and the schema for editors.
+    """Write a starter sweep file, its engine and its JSON Schema.
 
-    --metric must be one of a binary output, which is what the starter engine predicts.
+    --metric must be a metric of a binary output, which the starter engine predicts.
 
-    With --from, convert the sweep of another tool: of W&B, Ludwig, Hydra with Optuna's sweeper, Ray Tune,
-    WarpRec (YAML), KerasTuner (oracle.json) or RecBole (hyper.test); settings that could not be converted are
-    listed with their lines, on stdout and at the head of the file.
+    --from converts a sweep of W&B, Ludwig, Hydra with Optuna's sweeper, Ray Tune, WarpRec (YAML),
+    KerasTuner (oracle.json) or RecBole (hyper.test). It lists the settings that it could not convert, with
+    their lines, on stdout and at the head of the new file.
     """
     with report_errors():
         from ..interop.first_files import write_imported, write_starter
 
         if source is not None:
             if metric is not None or backend is not None:
-                raise click.UsageError("--from has a metric and a backend of its own")
+                raise click.UsageError(
+                    "--from takes the metric and the backend of the file; leave out --metric and --backend"
+                )
             show(write_imported(source, directory))
         else:
             show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
@@ -60,9 +60,9 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
 @click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Trials at the same time.  [as FILE says]"
 )
-@click.option("--fresh", is_flag=True, help="Put the results of earlier runs aside and start over.")
-@click.option("--extend", is_flag=True, help="Go on although the space or the engine has changed.")
-@click.option("--dry-run", is_flag=True, help="Say what would run, as check does.")
+@click.option("--fresh", is_flag=True, help="Move the results of earlier runs aside and start over.")
+@click.option("--extend", is_flag=True, help="Resume although the space or the engine has changed.")
+@click.option("--dry-run", is_flag=True, help="Print what would run, as check does.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
@@ -77,11 +77,11 @@ def run(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Run a sweep, or go on with it, up to the trials of its budget.
+    """Run a sweep up to the trials of its budget, or resume it.
 
-    Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
-    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names. At the end of the
-    sweep the program of on_end is started; its failure changes no exit code.
+    The command prints the results to stdout and keeps them in results.dir, by default runs/NAME below the
+    current directory. --workers 4 sets backend.optuna.workers=4, or that of ray if the file names ray. When
+    the sweep ends, the program of on_end starts; its failure does not change the exit code.
     """
     with report_errors(verbose):
         _check_once(workers, assignments)
@@ -115,7 +115,7 @@ def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
     keys = {f"backend.{name}.workers" for name, entry in BACKENDS.items() if entry.has_workers}
     for key in (text.partition("=")[0] for text in assignments):
         if workers is not None and key in keys:
-            raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
+            raise click.UsageError(f"--workers and --set {key} are the same setting; use one of them")
 
 
 @click.command(cls=Command, examples=("check sweep.yaml", "check sweep.yaml --sample 3 --probe"))
@@ -127,7 +127,9 @@ def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
 @click.option("--probe", is_flag=True, help="Train trial 0 for one epoch; keep nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the problems, as JSON.")
 def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: bool, as_json: bool) -> None:
-    """Check a sweep file and print what it would do; unless --probe, nothing is imported or run.
+    """Check a sweep file and print what it would do.
+
+    Without --probe it imports and runs nothing.
 
     Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
     """
@@ -166,13 +168,13 @@ def _check(
 )
 @click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
 @click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
-@click.option("--dir", "directory", type=FILE, help="Where the results go.  [runs/NAME]")
-@click.option("--batch", default="", metavar="TEXT", help="Your own words for the record.")
+@click.option("--dir", "directory", type=FILE, help="Write the results here.  [runs/NAME]")
+@click.option("--batch", default="", metavar="TEXT", help="Your own label for the record.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, its progress to stderr.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
-@click.option("--no-cache", is_flag=True, help="Carry out every stage for every engine params.")
+@click.option("--no-cache", is_flag=True, help="Run every stage for each of the engine params.")
 @click.option("--workers", type=click.IntRange(min=1), help="Engine params at the same time.  [1]")
-@click.option("--seed", type=int, help="Of what the stages draw.  [0]")
+@click.option("--seed", type=int, help="The seed of the stages.  [0]")
 @click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
 def evaluate(
     evaluation: str,
@@ -186,10 +188,10 @@ def evaluate(
     seed: int | None,
     verbose: bool,
 ) -> None:
-    """Evaluate a list of engine params and print which is the best.
+    """Evaluate a list of engine params and print the best.
 
-    The list may be left out where the evaluation has its own. A sweep file over an engine of stages is
-    evaluated if its candidates are a list or a grid; the results go to results.dir with -eval at its end.
+    Leave the list out if the evaluation has its own. A sweep file with an engine of stages can be evaluated
+    if its candidates are a list or a grid. Its results go to results.dir with -eval at its end.
     """
     with report_errors(verbose):
         from ..engines.command import Options, eval_command
@@ -206,20 +208,25 @@ def evaluate(
         eval_file(Path(evaluation), options)
 
 
-@click.command(cls=Command, examples=("confirm runs/digits", "confirm runs/digits --top 3 --repeats 16"))
+@click.command(
+    cls=Command,
+    short_help="Train the best trials again until the winner is decided.",
+    examples=("confirm runs/digits", "confirm runs/digits --top 3 --repeats 16"),
+)
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--top", type=click.IntRange(min=2), help="Number of contenders.  [5]")
-@click.option("--repeats", type=click.IntRange(min=3), help="Most fresh seeds of each contender.  [8]")
+@click.option("--repeats", type=click.IntRange(min=3), help="The most fresh seeds for each contender.  [8]")
 @click.option("--equivalence", metavar="luck|NUMBER", help="A difference that does not matter.  [luck]")
-@click.option("--until", type=click.Choice(["decided", "spent"]), help="When it ends.  [decided]")
+@click.option("--until", type=click.Choice(["decided", "spent"]), help="When to stop.  [decided]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settings: object) -> None:
     """Train the best trials of a sweep again until its winner is decided.
 
-    All contenders are trained under the same fresh seeds. After a half, three quarters and all of them, those
-    that are worse than the leader leave. What is trained counts: asked for more, it goes on.
+    All contenders train with the same fresh seeds. After a half, three quarters and all of the seeds, the
+    command drops contenders that are worse than the leader. Earlier trainings count: run it again with a
+    larger --repeats to add seeds.
     """
     with report_errors(verbose):
         check_posix("hpometrics confirm")
@@ -248,9 +255,9 @@ def _number(text: str) -> float:
 @click.command(cls=Command, examples=("pause runs/digits",))
 @click.argument("directory", type=RUN_DIRECTORY)
 def pause(directory: Path) -> None:
-    """Hold back further trials of a sweep; those at work go on.
+    """Hold back further trials of a sweep; running trials finish.
 
-    It holds for each process that works in the directory, also for those that start later.
+    This applies to every process that works in the directory, and to those that start later.
     """
     _ask("pause", directory)
 
@@ -267,8 +274,8 @@ def resume(directory: Path) -> None:
 def stop(directory: Path) -> None:
     """Stop the run and the workers of a directory, as Ctrl-C does.
 
-    They record where their trials are; hpometrics run goes on with them. It works on each machine that sees
-    the directory. Exit code of what is stopped: 143.
+    They record the progress of their trials, and hpometrics run resumes them. The command works from every
+    machine that sees the directory. The stopped processes end with exit code 143.
     """
     _ask("stop", directory)
 
@@ -285,9 +292,9 @@ def _ask(name: str, directory: Path) -> None:
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("params", nargs=-1, required=True, metavar="NAME=VALUE...")
 def add(directory: Path, params: tuple[str, ...]) -> None:
-    """Train params of your own next.
+    """Queue params of your own as the next trial.
 
-    The sampler draws those that are left out. They take a trial of the budget. Values are read as YAML.
+    The sampler draws the params that you leave out. The trial counts toward the budget. Values are YAML.
     """
     with report_errors():
         check_posix("hpometrics add")
@@ -314,10 +321,12 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
     examples=("worker runs/digits", "worker 'postgresql://ada:${PGPASSWORD}@db/studies' --wait 10m"),
 )
 @click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
-@click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
-@click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
-@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="End after so many trials.")
-@click.option("--wait", type=parse_duration, metavar="TIME", help="Wait for the sweep, as in 10m.")
+@click.option("--study", metavar="NAME", help="The sweep, if the storage at a URL has several.")
+@click.option(
+    "--dir", "directory", type=FILE, help="The folder in which a worker at a URL writes.  [runs/NAME]"
+)
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Stop after this many trials.")
+@click.option("--wait", type=parse_duration, metavar="TIME", help="Wait this long for the sweep, as in 10m.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
@@ -337,12 +346,12 @@ def worker(
 ) -> None:
     """Join a sweep from another process, or another machine.
 
-    A machine that sees the run directory names it; one that sees the storage alone names its URL, and has
-    the engine's code in the current folder. '${NAME}' in a URL is read from the environment.
-    Works on its trials beside all others until none is left; what a worker that died has left is taken up.
-    In a run directory it then trains contenders of the confirmation, beside the run that leads it.
-    With --wait it can start before the run that begins the sweep.
-    A run starts workers itself where its file says backend: {optuna: {workers: 4}}.
+    Name the run directory if the machine sees it. Otherwise name the URL of the storage, from a folder with
+    the engine's code. '${NAME}' in a URL is read from the environment.
+
+    The worker runs trials beside all others until none is left, and reruns the trials of workers that died.
+    In a run directory it then trains contenders of the confirmation. With --wait it can start before the
+    run that begins the sweep. A run starts its own workers if its file has backend: {optuna: {workers: 4}}.
     """
     with report_errors(verbose):
         check_posix("hpometrics worker")

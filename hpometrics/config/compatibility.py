@@ -128,7 +128,7 @@ def _check_exploits(config: Draft, pruner: str) -> Notes:
     if config.results.checkpoints == "none":
         yield (
             ("results", "checkpoints"),
-            f"{pruner} hands on checkpoints; let the latest be kept: last or best",
+            f"{pruner} passes on checkpoints; set results.checkpoints to last or best",
         )
 
 
@@ -142,12 +142,12 @@ def _check_replay(config: Draft, pruner: Plugin) -> Notes:
     if trial is not None and (isinstance(trial, bool) or not isinstance(trial, int)):
         yield path, f"trial of {REPLAY} is the number of a trial, as in 3; none means the best, got {trial!r}"
     if trial is None and _has_several_objectives(config):
-        yield path, f"of several objectives there is no best trial; name the trial of {REPLAY}"
+        yield path, f"several objectives have no single best trial; name the trial of {REPLAY}"
     if config.budget is not None and config.budget.repeats > 1:
-        why = f"{REPLAY} trains each trial under a seed of its own; leave it out, and set trials"
+        why = f"{REPLAY} trains each trial with its own seed; leave it out, and set trials"
         yield ("budget", "repeats"), why
     if config.results.checkpoints == "none":
-        why = f"{REPLAY} goes on from checkpoints; let the latest be kept: last or best"
+        why = f"{REPLAY} continues from checkpoints; set results.checkpoints to last or best"
         yield ("results", "checkpoints"), why
     for key, setting in (("start", config.search.start), ("from", config.search.warm_start)):
         if setting:
@@ -326,7 +326,7 @@ def _check_steps(sweep: Draft, document: Document) -> Notes:
     if budget is None or _LENGTHS & document.broken or budget.steps is budget.every is None:
         return
     if budget.steps is None:
-        yield ("budget", "every"), f"a report after each {budget.every} of how many steps? give steps"
+        yield ("budget", "every"), f"a report after each {budget.every} of how many steps? set steps"
     elif budget.every is None:
         yield ("budget", "steps"), f"{budget.steps}, with a report after how many of them? give every"
     elif budget.every > budget.steps:
@@ -376,7 +376,7 @@ def _check_confirm(sweep: Draft) -> Notes:
     if sweep.confirm is None:
         return
     if _has_several_objectives(sweep):
-        why = "decides by one metric, and a front of several has no winner; leave it out"
+        why = "decides by one metric, but several objectives have a front and no winner; leave it out"
         if sweep.confirm.until == "decided":
             yield ("confirm", "until"), why
         if sweep.confirm.equivalence != LUCK:
@@ -412,7 +412,7 @@ def _check_command(sweep: Draft) -> Notes:
     if sweep.metrics.track_examples is not None:
         yield ("metrics", "track_examples"), "a program reports values, not examples; leave it out"
     if not sweep.metrics.optimize:
-        yield ("metrics",), "does not name the metric to optimize; a program has none of its own"
+        yield ("metrics",), "does not name the metric to optimize, and a program cannot name one"
 
 
 def _check_points(sweep: Draft) -> Notes:

@@ -165,7 +165,7 @@ class SweepFileError(ConfigError):
 class ProbeError(SweepFileError):
     """One epoch did not record every value that a sweep file names."""
 
-    ran = "one epoch was run, nothing is kept"
+    ran = "one epoch was run, nothing is saved"
 
 
 def show_path(path: Path) -> str:
@@ -436,7 +436,7 @@ def _key_text(event: yaml.NodeEvent) -> str:
         return "a key is text, not a list or mapping"
     if event.value == "<<":
         return "merge keys are not used here; write the keys out"
-    return f"the key {event.value} reads as a number or word of YAML; put it in quotes to make it text"
+    return f"the key {event.value} reads as a number or word of YAML; quote it to make it text"
 
 
 def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
@@ -450,7 +450,7 @@ def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
     place = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source, 1, 1)
     problem = getattr(err, "problem", None) or str(err)
     if "'\\t'" in problem:
-        return Problem(place, (), "a tab stands where YAML requires spaces")
+        return Problem(place, (), "a tab is used where YAML requires spaces")
     key = _key_without_colon(err, text)
     if key is not None:
         line, name = key

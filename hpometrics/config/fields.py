@@ -74,7 +74,11 @@ def one_key(value: dict[str, Any], kinds: tuple[str, ...], what: str) -> str:
     if keys:
         raise wrong(f"{what} is one of {' and '.join(keys)}, not several")
     near = next((f"{hint[:-1]} for {key!r}?" for key in value if (hint := did_you_mean(key, kinds))), "")
-    raise wrong(f"{what} needs one of {', '.join(kinds)}{near}")
+    raise wrong(f"{what} needs one of {', '.join(kinds)}{near or _got(value)}")
+
+
+def _got(value: dict[str, Any]) -> str:
+    return f", got {', '.join(_format_value(key) for key in value)}" if value else ""
 
 
 def _check_scalar(value: Any) -> Any:
@@ -259,7 +263,7 @@ class MetricMapping(Strict, extra="allow"):
 
 
 class TermMapping(Strict):
-    """`{weight: 0.001, direction: minimize}`: a term that has no direction of its own."""
+    """`{weight: 0.001, direction: minimize}`: a term that has no direction."""
 
     weight: TermWeight
     """How much it counts."""

@@ -228,7 +228,7 @@ def judging_problem(
         return None
     if measure.direction is None and (measure.reported or measure.origin == "stated"):
         return (
-            f"{name} has no direction of its own; state which way is better, as in "
+            f"{name} has no direction; state which way is better, as in "
             f"{{metric: {name}, direction: minimize}}"
         )
     scoped = MetricName.parse(name)
@@ -311,7 +311,7 @@ def _resolve_registered(placed: ScopedMetric, requested: Direction | None, steer
     if direction is None:
         if steers and requested is None:
             raise MeasureError(
-                f"{name} has no direction of its own; state which way is better, "
+                f"{name} has no direction; state which way is better, "
                 f"{{metric: {name}, direction: minimize}} or {{metric: {name}, direction: maximize}}"
             )
         return Measure(name, requested, "stated", inputs)

@@ -19,8 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from .._formatting import listed
 from .._imports import load_path
-from .._redaction import redacted
+from .._redaction import excerpt, redacted
+from .._text import did_you_mean
 from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import ConfigError
 from ..records.remote_copy import url_problem
@@ -177,6 +179,10 @@ class OneBackend(Strict):
     def _one_key(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
+        if len(value) == 1 and not value.keys() & BACKENDS.keys():
+            [name] = value
+            hint = did_you_mean(name, BACKENDS) or f"; choose {listed(BACKENDS, 'or')}"
+            raise wrong(f"{excerpt(name, 60)!r} is not a backend{hint}")
         name = one_key(value, tuple(BACKENDS), "a backend")
         return {**value, name: _with_defaults(name)} if value[name] is None else value
 

@@ -392,8 +392,8 @@ def _objection(
         )
     if macro in _MACRO_LISTS or (name in _LISTS and name not in params):
         if not alone:
-            text = f"{match[0]} stands for several arguments"
-            return f"{text}; make it an argument of its own" if part else text
+            text = f"{match[0]} expands to several arguments"
+            return f"{text}; make it a separate argument" if part else text
         return (
             f"{match[0]} comes after the program, as in [python, train.py, '{match[0]}']" if first else None
         )

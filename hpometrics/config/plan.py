@@ -253,7 +253,7 @@ def _resolve_metrics(
     if config.metrics is None:
         return []
     if settle and not config.metrics.optimize:
-        document.add(("metrics",), "does not say what is optimized; say it as in optimize: accuracy")
+        document.add(("metrics",), "does not name the metric to optimize; write it as in optimize: accuracy")
     places: list[tuple[Path, Metric, bool]]
     steers = config.engine is not None and ("engine", "output") not in document.broken  # its output is known
     several = len(config.metrics.optimize) > 1

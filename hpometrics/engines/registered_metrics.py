@@ -102,7 +102,8 @@ class TupleReader:
             return [places[label] for label in labels]
         except KeyError as err:
             raise MetricInputError(
-                f"label {err.args[0]!r} is none of classes={list(self.classes)!r}; name every class, those "
+                f"label {err.args[0]!r} is not one of classes={list(self.classes)!r}; "
+                "name every class, those "
                 "that a fold lacks too"
             ) from None
 
@@ -216,7 +217,7 @@ def _scores(names: Sequence[str], collections: Sequence[MetricCollection]) -> li
             whole.merge(collection)
         pooled = _read_scores(names, whole)
     else:
-        pooled = [Score.undefined("there are no tuples")] * len(names)
+        pooled = [Score.undefined("the evaluation has no tuples")] * len(names)
     return [score.with_folds(folds) for score, *folds in zip(pooled, *alone, strict=True)]
 
 

@@ -269,7 +269,9 @@ class CalculatedMetric(TupleMetric):
         values = [value for value in every if value is not None]
         if not values:
             return Score.undefined(
-                f"each of the {len(every)} tuples is a don't-care" if every else "there are no tuples"
+                f"each of the {len(every)} tuples is a don't-care"
+                if every
+                else "the evaluation has no tuples"
             )
         undefined = [value for value in values if not math.isfinite(value)]
         if undefined:

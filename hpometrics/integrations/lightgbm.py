@@ -94,7 +94,7 @@ class RunCallback:
         self._begin()
         if env.iteration == env.begin_iteration < (self._done or 0):
             raise RunError(
-                f"the run goes on after round {self._done} and the training begins anew; pass "
+                f"the run continues after round {self._done} but the training starts over; pass "
                 "init_model=callback.init_model"
             )
         self._model, results = env.model, env.evaluation_result_list or []

@@ -70,7 +70,7 @@ class RunCallback(Callback):
         """
         if not trainer.enable_validation:
             raise RunError(
-                "a run measures the validation of each epoch, and this fit has none; give validation_step "
+                "a run measures the validation of each epoch, but this fit has none; set validation_step "
                 "and val_dataloaders"
             )
         epochs, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval

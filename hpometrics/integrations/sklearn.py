@@ -176,7 +176,7 @@ class _EstimatorOutputs:
     def decision_function(self, X: Any) -> Array:
         if self._classes is not None and self._classes != (classes := self._estimator.classes_.tolist()):
             raise MetricInputError(
-                "a decision function is of the classes that the estimator was fitted on, "
+                "a decision function covers the classes that the estimator was fitted on, "
                 f"{classes}, in their order; got labels={self._classes}"
             )
         return np.asarray(self._estimator.decision_function(X))

@@ -55,7 +55,7 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
             if isinstance(name, str) and isinstance(lower, bool):
                 stated = Direction.parse("min" if lower else "max")
                 check_monitor(self.run.spec, name, stated, f"{type(other).__name__}(lower_is_better={lower})")
-        self.loop_ = TrainerLoop(self.run, "the net has no validation data, which train_split would give")
+        self.loop_ = TrainerLoop(self.run, "the net has no validation data; set train_split")
         self.first_ = self.loop_.begin(net.max_epochs, _objects(net))
         self.earlier_ = len(net.history)
 

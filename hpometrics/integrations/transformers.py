@@ -201,7 +201,7 @@ class RunCallback(TrainerCallback):
 def _logits(prediction: EvalPrediction) -> dict[str, Any]:
     if isinstance(prediction.predictions, tuple):
         raise RunError(
-            f"the model gives {len(prediction.predictions)} outputs; say by read= which is what, as in "
+            f"the model gives {len(prediction.predictions)} outputs; name them with read=, as in "
             "lambda prediction: {'logits': prediction.predictions[0], 'target': prediction.label_ids}"
         )
     return {"logits": prediction.predictions, "target": prediction.label_ids}

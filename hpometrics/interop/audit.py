@@ -175,7 +175,7 @@ def _about(search: Search) -> Iterator[str]:
         ", ".join(f"{s} {n}" for s, n in sorted(states.items())) or "none"
     )
     if search.metric is None:
-        yield "its metric is not known; --metric NAME says it"
+        yield "its metric is not known; name it with --metric NAME"
     else:
         way = "" if search.search_direction is None else f", told to {search.search_direction}"
         own = "not known to the registry" if search.registered is None else f"to {search.registered[1]}"

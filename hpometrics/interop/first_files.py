@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from .._formatting import plural
 from .._text import slug_of
 from ..backends.registry import DEFAULT
 from ..config.document import parse_document, read_text
@@ -120,8 +121,8 @@ def write_imported(file: Path, directory: Path) -> str:
     conversion = read_foreign(file)
     saved = _write_first(directory, {_SWEEP: conversion.text()})
     notes = conversion.notes.sorted()
-    verb = "is not carried over as it is" if len(notes) == 1 else "are not carried over as they are"
-    summary = [f"{len(notes)} of its settings {verb}:" if notes else "all is carried over"]
+    changed = f"{plural(len(notes), 'setting')} changed or dropped during import:"
+    summary = [changed if notes else "every setting was imported unchanged"]
     return "\n".join([saved, *summary, *map(str, notes), f"next: hpometrics check {directory / _SWEEP}"])
 
 

@@ -11,7 +11,7 @@ from .terms import Dimension, between, choice, normal, whole_between
 
 SPACES = {"optuna": "search_space", "nevergrad": "parametrization", "ax": "ax_config.params"}
 """The section of each sweeper that older files have in place of `params`."""
-NAMELESS = "what the application returns has no name; have it print {{{}}}"
+NAMELESS = "the value that the application returns has no name; have it print {{{}}}"
 """The remark on a metric, with its example."""
 _TRIALS = {"optuna": 20, "nevergrad": 80, "ax": 10}  # Hydra's own defaults
 _JOBS = 10  # of Nevergrad

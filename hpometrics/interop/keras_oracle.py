@@ -51,7 +51,7 @@ def _objective(top: Section) -> dict[str, str]:
     """Return the metric; no file of KerasTuner names it."""
     metrics = top.section("metrics").section("metrics")
     choices = f", one of {', '.join(metrics.mapping)}" if metrics.mapping else ""
-    text = f"the objective stands in the program alone{choices}"
+    text = f"the objective is in the program only{choices}"
     guess = f"{_METRIC['metric']}, to minimize, is a guess; change it, as to {_AS_REPORTED}"
     top.notes.remark((), text, "no-metric", guess)
     return dict(_METRIC)
@@ -76,7 +76,7 @@ def _budget(top: Section) -> dict[str, int]:
     order = top.mapping.get("start_order")
     count = len(order) if isinstance(order, list) and order else _TRIALS
     source = "as many as the search has started" if count != _TRIALS else "a guess"
-    top.notes.remark((), f"max_trials stands in the program alone: {count} trials are written, {source}")
+    top.notes.remark((), f"max_trials is in the program only: {count} trials are written, {source}")
     epochs = top.whole("max_epochs")
     return {"trials": count, **({} if epochs is None else {"epochs": epochs})}
 

@@ -29,7 +29,7 @@ _EXECUTOR = tuple(
 )
 _PARAMETER_KEYS = ("space", "type", "categories", "values", "lower", "upper", "q", "base", "mean", "sd")
 _LEFT_OUT = {
-    "trial_driver_resources": "a trial has no driver of its own",
+    "trial_driver_resources": "a trial does not have its own driver",
     "kubernetes_namespace": "hpometrics worker DIR joins a sweep from any machine",
     "storage": "the study is in the run directory",
     "study_name": "a sweep has the name of its file",
@@ -233,7 +233,7 @@ def _changes(kind: str, name: str, changing: Section, space: dict[str, Dimension
     facts = _flat(changing.mapping)[name]
     if name not in space and (dimension := _mutation(name, facts, changing)) is not None:
         space[name] = dimension
-        changing.remark(key, f"{name} is no param of the search in Ludwig; its range is written into space")
+        changing.remark(key, f"{name} is not a search param in Ludwig; the import wrote its range into space")
     dimension = space.get(name, {})
     is_number_of_space = bool({"float", "int", "normal"} & dimension.keys())
     if is_number_of_space or (kind == "pbt" and isinstance(dimension.get("choice"), list)):
@@ -376,9 +376,7 @@ def _format_metric(hyperopt: Section, metric: str, feature: str, outputs: Ludwig
     try:
         registered_name = str(find_metric(metric_name, kind or None).name)
     except HpometricsError as err:
-        hyperopt.remark(
-            "metric", str(err), "no-such-metric", f"the engine is to report it as ludwig_{metric}"
-        )
+        hyperopt.remark("metric", str(err), "no-such-metric", f"the engine must report it as ludwig_{metric}")
         return None
     return f"{name}.{registered_name}" if isinstance(outputs.config_value, dict) else registered_name
 
@@ -391,7 +389,7 @@ def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
         place = trainer if "validation_metric" in trainer.mapping else top.section("hyperopt")
         key = "validation_metric" if "validation_metric" in trainer.mapping else "metric"
         text = f"Ludwig keeps the weights by {trainer_metric} and scores by {metric}"
-        place.remark(key, f"{text}: the model it leaves is of another epoch than its score", "epoch")
+        place.remark(key, f"{text}: the model it keeps comes from another epoch than its score", "epoch")
 
 
 def read_space(parameters: Section) -> dict[str, Dimension]:

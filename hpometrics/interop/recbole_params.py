@@ -64,7 +64,7 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
 def _format_score() -> str:
     name = _SCORE["metric"]
     return (
-        f"valid_metric stands in another file: report its value by run.log({name}=...); "
+        f"valid_metric is set in another file: report its value by run.log({name}=...); "
         "write minimize if less is better, as for RMSE"
     )
 

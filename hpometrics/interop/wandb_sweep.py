@@ -35,8 +35,8 @@ _LEFT_OUT = {
     "entity": "there is no account",
     "project": "there is no account; runs are kept in results.dir",
     "controller": "the sweep is its own controller",
-    "job": "say in engine what is trained",
-    "image_uri": "say in engine what is trained",
+    "job": "name the training code in engine",
+    "image_uri": "name the training code in engine",
     "queue": "hpometrics worker DIR joins a sweep from any machine",
     "settings": "they are those of the W&B client",
 }
@@ -123,7 +123,7 @@ def _command(top: Section) -> list[str]:
 def _with_program(part: str, program: str, top: Section) -> str:
     for macro in _MACRO.finditer(part):
         if macro["name"] not in ("program", "envvar", *MACROS):
-            top.remark("command", f"{macro[0]} is left as it is; nobody fills it in here")
+            top.remark("command", f"{macro[0]} is unchanged; hpometrics does not fill it in")
     return part.replace("${program}", program)
 
 

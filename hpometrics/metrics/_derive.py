@@ -49,7 +49,7 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     }
     if len({len(records) for records in records_by_name.values()}) > 1:
         lengths = ", ".join(f"{len(records)} {name}" for name, records in records_by_name.items())
-        raise MetricInputError(f"a batch has as many predictions as targets, got {lengths}")
+        raise MetricInputError(f"a batch must have as many predictions as targets, got {lengths}")
     return records_by_name
 
 
@@ -361,9 +361,7 @@ def _predicted_flags(batch: Batch) -> Tensor:
 def log_probabilities_of(batch: Batch) -> Tensor:
     """Return the log-probabilities of classes, from logits without leaving log space."""
     if batch.feature.type not in _SOFTMAX:
-        raise MetricInputError(
-            f"log probabilities are of a class per row, not of a {batch.feature.type} output"
-        )
+        raise MetricInputError(f"log probabilities need a class per row, not a {batch.feature.type} output")
     if LOGITS not in batch.given:
         probabilities = batch.probabilities
         return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()

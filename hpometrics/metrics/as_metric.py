@@ -100,7 +100,7 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
         signature.bind(None, None)
     except TypeError as err:
         raise RegistrationError(
-            f"{name}{signature} is to be called as {name}(preds, target): {err}; give what else it takes by "
+            f"{name}{signature} must be callable as {name}(preds, target): {err}; give what else it takes by "
             "functools.partial"
         ) from err
 

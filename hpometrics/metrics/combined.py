@@ -240,7 +240,7 @@ def check_split(name: MetricName) -> None:
     """
     if name.split not in (None, VALIDATION):
         raise MetricNameError(
-            f"{name}: a combination is of validation values; write {replace(name, split=None)}"
+            f"{name}: a combination uses validation values; write {replace(name, split=None)}"
         )
 
 

@@ -326,9 +326,9 @@ def make_private(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as err:
         file = next(path for path in (directory, *directory.parents) if path.exists())
-        raise RecordError(f"{file}: is a file, where a directory is wanted; give another one") from err
+        raise RecordError(f"{file}: is a file, but a directory is needed; name another one") from err
     except PermissionError as err:
-        raise RecordError(f"{directory}: cannot be made, permission denied; give another one") from err
+        raise RecordError(f"{directory}: cannot be created, permission denied; name another one") from err
     except OSError as err:
         if not is_of_disk(err):
             raise

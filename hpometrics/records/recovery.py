@@ -67,7 +67,7 @@ def format_deaths(times: int, epochs: int) -> str:
 def format_loss(number: int, loss: Loss, epochs: int) -> str:
     """Return the line on a trial that goes on after a loss."""
     what = "process died" if loss is Loss.PROCESS else "machine was lost"
-    return f"trial {number}: its {what} in epoch {epochs}; the trial goes on in another"
+    return f"trial {number}: its {what} in epoch {epochs}; the trial continues in another"
 
 
 class Losses:
@@ -195,7 +195,7 @@ def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: 
     lost = damaged if final is not None or damaged == directory else directory
     what = f"{damaged} is damaged, kept as {quarantine(lost).name}" if lost.exists() else f"{damaged} is lost"
     if final is None:
-        return f"{what}: the trial begins anew"
+        return f"{what}: the trial starts over"
     has_checkpoint = final.checkpoint is not None and final.checkpoint.exists()
     write_trial(directory, final if has_checkpoint else replace(final, checkpoint=None))
     epochs = _examine_epochs(directory, final, StudyTrial(final, None), metric)
@@ -216,7 +216,10 @@ def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str
     """Write again what reads of the facts of a trial, where its study has no other copy of them."""
     aside = quarantine(directory / TRIAL_FILE)
     write_trial(directory, record)
-    text = f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again as it reads"
+    text = (
+        f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again from what "
+        "can be read"
+    )
     return _join(text, epochs)
 
 
@@ -226,7 +229,7 @@ def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     what = f"damaged, kept as {quarantine(facts).name}" if facts.exists() else "lost"
     record = TrialRecord(number, study_trial.params or {}, TrialState.INTERRUPTED)
     write_trial(directory, record)
-    text = f"{facts} is {what}: trial {number} goes on with the params that the study has"
+    text = f"{facts} is {what}: trial {number} continues with the params of the study"
     return _join(text, _examine_epochs(directory, record, study_trial, metric))
 
 
@@ -242,7 +245,7 @@ def _begin_anew(directory: Path, record: TrialRecord) -> str:
     """Move an open trial aside whose params differ from those it must have."""
     aside = quarantine(directory, "replaced")
     what = f"{directory} is the trial with {dict(record.given)}, kept as {aside.name}"
-    return f"{what}: it begins anew with others"
+    return f"{what}: it starts over with other params"
 
 
 def _join(text: str, epochs: Repair | None) -> str:

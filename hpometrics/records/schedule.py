@@ -84,7 +84,7 @@ def _stretches(records: Mapping[int, TrialRecord], number: int, end: int | None)
     while True:
         record = records.get(number)
         if record is None:
-            raise RecordError(f"trial {number}, whose state others went on from, has no record")
+            raise RecordError(f"trial {number}, from whose state others continued, has no record")
         exploits = [one for one in record.exploits if end is None or one.epoch < end]
         if not exploits:
             return [Change(0, record.given), *reversed(later)]

@@ -71,10 +71,13 @@ def best_text(
             raise ConfigError(f"--pick {pick} is of what was optimized, and --metric {metric} picks itself")
         resolved = resolved.picked_by(pick)
     if resolved.others and level is not None and metric is None:
-        raise ConfigError("intervals are of one metric, and several were optimized; name one by --metric")
+        raise ConfigError(
+            "an interval needs one metric, but the sweep optimized several; name one with --metric"
+        )
     if resolved.others and count is not None and metric is None:
         raise ConfigError(
-            f"trials of several objectives have no order; hpometrics best {directory} names their front, and "
+            "several objectives give trials no single order; "
+            f"hpometrics best {directory} names their front, and "
             "-k with --metric ranks them by one"
         )
     if resolved.others and metric is None:
@@ -139,11 +142,11 @@ def _several_objectives(
         return _one(Chosen(best, records, resolved, None, confirmation=end), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
-        raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
+        raise ConfigError("the sweep optimized several objectives; name the trial with --pick knee|TRIAL")
     if form != "text":
         return _format_facts(front_facts(records, resolved, end), form)
     repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
-    remark = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
+    remark = [f"for each trial the command uses the first of its {repeats} repeats"] if repeats > 1 else []
     return "\n".join([front_text(records, resolved, home.path, end), *remark])
 
 
@@ -420,13 +423,13 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         yield f"Optimized were {' and '.join(resolved.optimized)}; hpometrics best names their front"
         return
     value, loss = optimized_at(best, resolved, optimum)
-    yield "Optimized was:"
+    yield "The sweep optimized:"
     best_then = f"{number(optimum.value)} (trial {optimum.trial}, {place_text(optimum.epoch, optimum.step)})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
     given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
     yield f"  {resolved.metric} at {resolved.at}: {best_then}; {given_up}"
     if (repeats := resolved.config["budget"].get("repeats", 1)) > 1:
-        yield f"each trial is told by the first of its {repeats} repeats"
+        yield f"for each trial the command uses the first of its {repeats} repeats"
     for trial, reason in chosen.lacking.items():
         yield f"left out: trial {trial}: {reason}"
 

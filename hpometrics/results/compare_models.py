@@ -108,7 +108,7 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
     a 0.875, b 0.375   accuracy ^ on the same 8 rows
     difference 0.5 (95%: 0.1296 .. 0.8704), McNemar p = 0.12: not told apart
     4 rows better in a, 0 in b, the others alike
-    fewer than 10 rows differ, so that these rows do not say how many would tell them apart
+    fewer than 10 rows differ, so these rows do not show how many would separate them
     """
     if isinstance(a, PerUser) and isinstance(b, PerUser):
         return compare_users(a, b, *more, **options)
@@ -231,13 +231,11 @@ class RowSource:
             raise ConfigError("values names a column that is compared in place of a metric; leave one out")
         reads_metric = bool(metrics) or (of_files and self.values is None)
         self._refuse(
-            "is of arrays; a file has its own columns", ["target", "inputs", "sample_weight"] * of_files
+            "applies to arrays; a file has its own columns", ["target", "inputs", "sample_weight"] * of_files
         )
         self._refuse("names a column of files", ["weights", "row_id", "values"] * (not of_files))
-        self._refuse("is of row values without a metric; a metric has its own", ["direction"] * reads_metric)
-        self._refuse(
-            "is of one value for each fold, which no metric is measured on", ["test_share"] * reads_metric
-        )
+        self._refuse("is for row values; a metric has its own", ["direction"] * reads_metric)
+        self._refuse("is for values by fold; a metric is measured on rows", ["test_share"] * reads_metric)
         unread = ["output", "target", "inputs", "sample_weight", "weights"]
         self._refuse("is read by a metric, and none is named", unread * (not reads_metric))
         if of_files and not isinstance(self.by, str | None):
@@ -288,7 +286,7 @@ class RowSource:
         if len(sets) < len(runs):
             if files:
                 path = next(path for path in runs if path not in sets)
-                raise NotKeptError(f"{path}: keeps no scores, beside which a file could be compared")
+                raise NotKeptError(f"{path}: has no stored scores to compare with a file")
             rows = [runs[path].rows(request) for path in paths]
             output = outputs_in(runs[paths[0]].resolved)
             scale = (
@@ -450,7 +448,7 @@ def _measured(metrics: Sequence[str], sets: Sequence[PredictionSet]) -> list[_Me
     measured = []
     for found in (find_metric(metric, output.type) for metric in metrics):
         if found.direction is None:
-            raise ConfigError(f"{found.name} has no direction, so that neither model is better")
+            raise ConfigError(f"{found.name} has no direction, so neither model can be better")
         name = str(found.name)
         rows = [model_rows(one, name) for one in aligned]
         if len({one.method for one in rows}) > 1:  # the value of one is a mean over its rows by chance

@@ -23,7 +23,7 @@ from .run_directory import RunDirectory
 from .status import Outcome, counts
 from .verdict import LEVEL, Source, draw_between
 
-_HOW = "--interval 0.95 shows whether that is a coin toss, from what is stored"
+_HOW = "add --interval 0.95 to test whether the difference is significant"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from .run_directory import RunDirectory
 from .verdict import rows_lines
 
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
-_CHANCE = 0.05  # p-values from here on are those of a coin toss
+_CHANCE = 0.05  # a p-value from here on is not significant
 _HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
 Row = tuple[tuple[str, ...], Comparison]
 """The compared metric and stratum as cells of a table, and the comparison."""
@@ -123,7 +123,7 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
 def _per_user_hint(resolved: Resolved) -> str:
     """Return how to get values by user, or another way to compare if the output has no users."""
     if _may_have_users(resolved):
-        return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
+        return f"They are kept where {_HOW}, asks for them; rerun with that setting and --fresh"
     return f"A ranking has them, and the output here is {resolved.output}"
 
 
@@ -176,10 +176,10 @@ def _stratum_name(by: str, stratum: int) -> str:
 
 
 def _sentence(what: str, one: Comparison, direction: Direction | None, trials: tuple[int, int]) -> str:
-    """Return which trial is better; a coin toss unless test and interval agree that they differ."""
+    """Return which trial is better, if test and interval agree that they differ."""
     sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
     if not sure:
-        return f"{what}: a coin toss; these {one.users} users do not tell the trials apart"
+        return f"{what}: the difference is not statistically significant for these {one.users} users"
     if direction is None:
         more = trials[0] if one.difference > 0 else trials[1]
         return f"{what}: trial {more} has the larger values; which way is better is not known"

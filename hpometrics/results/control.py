@@ -98,7 +98,7 @@ class ControlListener:
 def pause(home: RunDirectory) -> str:
     """Hold back further trials, and return a line that says so."""
     Control.write(replace(Control.read(_known(home)), paused=True), home)
-    return f"{home.label}: no further trial begins; those at work go on{_workers(home)}"
+    return f"{home.label}: no further trial starts; running trials finish{_workers(home)}"
 
 
 def resume(home: RunDirectory) -> str:
@@ -109,9 +109,7 @@ def resume(home: RunDirectory) -> str:
     """
     control = Control.read(_known(home))
     if not control.paused:
-        raise ConfigError(
-            f"{home.label}: is not paused; hpometrics run goes on with a sweep that was stopped"
-        )
+        raise ConfigError(f"{home.label}: is not paused; hpometrics run resumes a sweep that was stopped")
     Control.write(replace(control, paused=False), home)
     return f"{home.label}: trials begin again{_workers(home)}"
 
@@ -122,7 +120,7 @@ def stop(home: RunDirectory) -> str:
     Control.write(replace(control, stops=control.stops + 1), home)
     if not home.is_at_work:
         return f"{home.label}: no process is at work in it"
-    return f"{home.label}: its processes record where their trials are and end; hpometrics run goes on"
+    return f"{home.label}: its processes record their progress and end; hpometrics run resumes it"
 
 
 def _known(home: RunDirectory) -> RunDirectory:

@@ -372,7 +372,9 @@ class RunDirectory:
             raise ConfigError(self._describe_changes(differences, "--fresh starts over beside it"))
         if differences and not extend:
             raise ConfigError(
-                self._describe_changes(differences, "--extend goes on, --fresh starts over beside it")
+                self._describe_changes(
+                    differences, "--extend resumes the sweep, --fresh starts over beside it"
+                )
             )
         changed = [] if before is None else changed_sources(before.sources, resolved.sources)
         if changed and self.numbers():
@@ -403,7 +405,7 @@ class RunDirectory:
         self.check_no_worker()
         if limit := _used_up(records, now):
             raise ConfigError(
-                f"{self.label}: budget.{limit} is used up, so no trial could go on; raise it too"
+                f"{self.label}: budget.{limit} is used up, so no trial could continue; raise it too"
             )
         stays = {record.number: self._why_it_stays(record, most, before) for record in records}
         reopened = [record for record in records if not stays[record.number]]

@@ -353,7 +353,7 @@ def _open_trials(
             epochs = plural(record.extent, record.unit)
             if record.repeats:
                 epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
-            heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
+            heard = f"last update {duration(_silence(home.trial(record.number)))} ago"
             text = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
             yield f"  #{record.number}", text
 

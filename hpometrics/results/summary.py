@@ -32,7 +32,7 @@ _PICKS: dict[str | int, str] = {
     "knee": "the knee of the Pareto front",
 }
 _DEFAULTS = {
-    None: "the default group of each output is recorded too, unless the engine says otherwise",
+    None: "the default group of each output is recorded too, unless the engine sets others",
     True: "the default group of each output is recorded too",
     False: "off",
 }

@@ -41,7 +41,7 @@ _LISTED = 6  # sets of rows, and trials of each
 _LABELS = ("winner", "runner-up")
 _ARE = {"rows": "are", "matrix": "is"}
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
-_NOT_DRAWN = "none was computed for these picks; best --interval 0.95 computes one"
+_NOT_DRAWN = "not computed for these picks; run hpometrics best with --interval 0.95"
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _around(side: TrialInterval, interval: Interval) -> TrialInterval:
         NotKeptError: nothing varies, so that it has no length.
     """
     if interval.low == interval.high:
-        raise NotKeptError(f"all rows of trial {side.trial} are alike, which says nothing of other rows")
+        raise NotKeptError(f"all rows of trial {side.trial} are alike, so they do not predict other rows")
     return replace(side, interval=interval)
 
 
@@ -256,7 +256,9 @@ class _StoredModel(NamedTuple):
         record = next(record for record in source.records if record.number == side.trial)
         if record.repeats:
             seeds = len(record.repeats)
-            raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
+            raise NotKeptError(
+                f"its value is a mean over {seeds} seeds; their deviation shows the uncertainty"
+            )
         picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
         metric, threshold = (
             (resolved.metric, None) if request is None else (request.measured, request.threshold)
@@ -264,7 +266,7 @@ class _StoredModel(NamedTuple):
         try:
             rescorer = make_rescorer(resolved, metric, threshold)
         except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
-            raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
+            raise NotKeptError(f"{metric} is reported by the engine and has no stored rows") from err
         return cls(label, rescorer, rescorer.statistics_of(source.home.trial(record.number), picked))
 
     def rows(self, own_rows: bool = True) -> tuple[ModelRows, Kept]:

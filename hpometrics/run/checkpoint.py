@@ -88,7 +88,7 @@ class Checkpoints:
         other = Checkpoints(donated)
         newest = other.latest(before=sys.maxsize)
         if newest is None:
-            raise RecordError(f"{donated}: holds no checkpoint that a trial could go on from")
+            raise RecordError(f"{donated}: holds no checkpoint from which a trial could continue")
         states = other.load(newest)["states"]
         if seed is not None:
             seed_all(seed)
@@ -103,7 +103,7 @@ class Checkpoints:
         """
         if any(adopted >= epoch for adopted in self._epochs("adopted")):
             raise RunError(
-                "this trial goes on from the state of another, which train has not taken: call "
+                "this trial continues from the state of another, but train did not restore it: call "
                 "run.restore(model=model, ...) before the loop over run.epochs()"
             )
 

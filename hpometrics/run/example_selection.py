@@ -292,7 +292,7 @@ def _parse_request(request: Any) -> _Settings | None:
     settings = _Settings(**request)
     counts = (settings.worst, settings.best)
     if any(type(count) is not int or count < 0 for count in counts) or not any(counts):
-        raise RunError(f"track_examples keeps so many examples, whole numbers from 0; got {request!r}")
+        raise RunError(f"track_examples counts examples in whole numbers from 0; got {request!r}")
     return settings
 
 
@@ -314,7 +314,10 @@ def _refusal(name: str, collection: MetricCollection, verdicts: Mapping[str, boo
     measured = [collection[other] for other in verdicts if verdicts[other] and collection.direction_of(other)]
     others = [*measured, *islice(_others(collection), _NAMED)]
     names = list(dict.fromkeys(metric.name for metric in sorted(others, key=_only_decides)))
-    head = f"track_examples ranks examples by {name}, which has no value per example: it is no mean over them"
+    head = (
+        f"track_examples ranks examples by {name}, which has no value per example: it is not a "
+        "mean over examples"
+    )
     if not names:
         return f"{head}; track a metric that has, and name it: track_examples: {{metric: NAME}}"
     return (

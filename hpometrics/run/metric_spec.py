@@ -287,7 +287,7 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     if name is None:
         raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
     if own is not None and direction is not None and Direction.parse(own) is not Direction.parse(direction):
-        raise DirectionError(f"{name}: its own direction says {own}, but direction= says {direction}")
+        raise DirectionError(f"{name}: its own direction is {own}, but direction= says {direction}")
     if len(parts) > 1:
         name = MetricName.of_parts(parts)
     return name, own if own is not None else direction
@@ -295,7 +295,7 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
 
 def _direction(name: str, registered: Direction | None, requested: Direction | None) -> Direction:
     if registered is None and requested is None:
-        raise DirectionError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
+        raise DirectionError(f"{name} has no direction; state direction='minimize' or 'maximize'")
     if problem := direction_problem(name, registered, requested, "direction="):
         raise DirectionError(problem)
     return registered or requested  # type: ignore[return-value]  # one of the two is there

@@ -300,7 +300,7 @@ def _with_threshold(output: Outputs | None, feature: str | None, threshold: floa
         return {**output, **changed}  # type: ignore[dict-item]  # of one output it gives one
     if not isinstance(output, (Binary, Set)):
         raise NotKeptError(
-            f"a threshold is that of a binary output or a set; this one is {output or 'not known'}"
+            f"a threshold needs a binary output or a set; this output is {output or 'not known'}"
         )
     return replace(output, threshold=threshold)
 
@@ -324,7 +324,7 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
     stored = ", ".join(part.statistics) or "none"
     ways = ["results: {statistics: all}"] if row_metrics_of(live.output) or reasons else []
     ways += [] if rows else [f"metrics: {{track: [{name}]}}"]
-    return f"{name} needs {what}{reasons}; kept are {stored}. Run it anew, --fresh, with {' or '.join(ways)}"
+    return f"{name} needs {what}{reasons}; kept are {stored}. Rerun with --fresh and {' or '.join(ways)}"
 
 
 def _unkept(output: OutputFeature) -> str:
@@ -332,6 +332,6 @@ def _unkept(output: OutputFeature) -> str:
     if not row_metrics_of(output):
         return f"rows of {output} are stored for the optimized metric alone: results: {{statistics: rows}}"
     return (
-        "no rows are stored; run it anew, --fresh, with results: {statistics: rows} for the optimized "
+        "no rows are stored; rerun with --fresh and results: {statistics: rows} for the optimized "
         "metric, or {statistics: all} for any"
     )

@@ -312,7 +312,7 @@ class Run:
         """Record values of this epoch as they are, one per name.
 
         To average a value over batches, use `record_global` with an `AverageMetric`.
-        In a process group the value is that of the first rank that has one.
+        In a process group the value is the first rank that has one.
 
         Raises:
             RunError: a value is not a number, its name was logged in this epoch already or is one the run

@@ -442,7 +442,7 @@ def _unique_combinations(every: Iterable[MetricSpec]) -> tuple[ResolvedCombined,
         if earlier != combined:
             raise RunError(
                 f"{combined.name} is {earlier.formula} ({earlier.direction.value}) and also "
-                f"{combined.formula} ({combined.direction.value}); give one of them a name= of its own"
+                f"{combined.formula} ({combined.direction.value}); give one of them another name="
             )
     return tuple(combinations.values())
 

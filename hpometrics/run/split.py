@@ -114,7 +114,7 @@ class EpochValues:
             return _why_not_there(spec.name, spec.reported)
         term = spec.combined.lacking(self.values, self._tasks)
         if term is None:
-            return "no task has a value of its own"
+            return "no task has its own value"
         return f"{term.name} {_why_not_there(str(term.name), term.placed is None)}"
 
 

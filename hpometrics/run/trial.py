@@ -246,7 +246,7 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     if earlier is not None and earlier.given != params:
         raise RecordError(
             f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}: another seed, space "
-            "or sampler drew it; give this search a directory of its own, or the seed and space of that one"
+            "or sampler drew it; give this search its own directory, or the seed and space of that trial"
         )
     return earlier
 

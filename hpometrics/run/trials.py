@@ -84,7 +84,7 @@ class Trials:
     def run(
         self, params: Mapping[str, Any], reporter: Reporter, keep: bool = True
     ) -> tuple[TrialRecord, BaseException | None]:
-        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept.
+        """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is saved.
 
         An interrupted trial resumes with its current repeat, under the params in force.
         """
@@ -161,7 +161,9 @@ class Trials:
         home = self.directory_of(number)
         trial = None if home is None else earlier_trial(home, first_params)
         if home is None or trial is None:
-            raise RunError(f"trial {number} has no record, so it cannot go on from another; give directory=")
+            raise RunError(
+                f"trial {number} has no record, so it cannot continue from another; set directory="
+            )
         if any(one.epoch >= change.epoch for one in trial.exploits):
             return
         seed = self.seed_of(number)

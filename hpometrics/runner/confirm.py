@@ -124,7 +124,7 @@ def _train_elsewhere(context: SweepContext) -> None:
             if queue.train_next([]) or queue.study.is_open:
                 since = time.monotonic()
             elif time.monotonic() - since > _PATIENCE * queue.interval:
-                context.say("no run leads the confirmation; hpometrics run goes on with it")
+                context.say("no run leads the confirmation; hpometrics run resumes it")
                 return
             queue.wait()
 

@@ -55,8 +55,8 @@ def _staged_class(target: object) -> type[StagedEngine] | None:
     return StagedEngine if is_staged(target) else None
 
 
-FUNCTION = Kind("function train(params, run)", _can_train)
-ENGINE = Kind(FUNCTION.name, lambda target: _staged_class(target) is not None or _can_train(target))
+FUNCTION = Kind("function train(params, run)", _can_train, "train(params, run)")
+ENGINE = FUNCTION._replace(fits=lambda target: _staged_class(target) is not None or _can_train(target))
 
 
 class ImportedEngine:

@@ -275,7 +275,7 @@ def _plain_output(output: Any) -> Any:
         return output
     feature = parse_feature(output)
     if parse_feature(str(feature)) != feature:
-        raise ConfigError("its side data cannot stand in a sweep file; state it by @engine(output=...)")
+        raise ConfigError("a sweep file cannot hold its side data; state it with @engine(output=...)")
     return str(feature)
 
 

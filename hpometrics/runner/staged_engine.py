@@ -240,7 +240,7 @@ def _make_varied(target: Any, settings: FileSettings, folders: Folders) -> Tunab
         return _evaluate_by(engine, settings, folders).vary()
     if not isinstance(engine, Evaluation):
         raise ConfigError(
-            "is an engine without an evaluation, so the file says what is optimized, as in "
+            "is an engine without an evaluation; name the metric in the file, as in "
             "metrics: {optimize: accuracy}"
         )
     seeded = copy(engine)

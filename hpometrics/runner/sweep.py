@@ -396,7 +396,7 @@ def _format_fault(context: SweepContext, record: TrialRecord, options: Options) 
     if (home.trial(record.number) / ERROR_FILE).is_file():
         lines.append(f"  traceback: {error}")
     lines += ["", "Fix the engine and run it again:", f"  {_again(context, options)}"]
-    return "\n".join([*lines, "With budget.failures a sweep goes on until as many trials have failed."])
+    return "\n".join([*lines, "With budget.failures a sweep continues until that many trials have failed."])
 
 
 def _again(context: SweepContext, options: Options) -> str:

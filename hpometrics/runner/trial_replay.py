@@ -229,7 +229,7 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
     if record.exploits:
         last = record.exploits[-1]
         raise ConfigError(
-            f"{home.path}: trial {number} went on from the state of trial {last.donor} at epoch {last.epoch} "
+            f"{home.path}: trial {number} continued from trial {last.donor} at epoch {last.epoch} "
             "(pbt), so its params alone do not give its value; its checkpoint has the state"
         )
     if record.state is TrialState.PRUNED or not record.state.finished:
@@ -347,9 +347,9 @@ def verify_sweep(
     tell("\n".join(here.lines()))
     first = _first_trials(records, count)
     if BACKENDS[resolved.backend].has_points:
-        tell("a list has no workers, so its trials were trained here alone")
+        tell("a list has no workers, so its trials were trained here only")
     elif not first:
-        tell("trial 0 is not over, or went on from the state of another, so there is no second search")
+        tell("trial 0 has not ended, or continued from the state of another, so there is no second search")
     else:
         elsewhere = _verify_elsewhere(home, resolved, first, backend, workers)
         tell("\n".join(elsewhere.lines()))

@@ -100,7 +100,10 @@ def _read_resolved(storage: optuna.storages.BaseStorage, name: str | None, place
 
 def _format_choice(name: str | None, names: Sequence[str]) -> str:
     if not names:
-        return "has no sweep; hpometrics run FILE with this storage begins one, and --wait 10m waits for it"
+        return (
+            "has no sweep; start one with hpometrics run FILE and this storage, or wait for it "
+            "with --wait 10m"
+        )
     listing = ", ".join(sorted(names))
     if name:
         return f"has no sweep {name!r}, but {listing}"

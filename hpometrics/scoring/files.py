@@ -324,7 +324,7 @@ def open_table(path: Path, memory: float = MEMORY) -> Table:
     with path.open("rb"):
         table = kind(path, memory)
     if not table.columns:
-        raise table.error("is empty; its first row says what the columns are")
+        raise table.error("is empty; the first row must name the columns")
     long = max(table.columns, key=len)
     if len(long) > _LONGEST_NAME:
         raise table.error(
@@ -333,7 +333,7 @@ def open_table(path: Path, memory: float = MEMORY) -> Table:
         )
     twice = sorted(name for name, times in Counter(table.columns).items() if times > 1)
     if twice:
-        raise table.error(f"column {excerpt(', '.join(twice), 200)} stands twice in the head")
+        raise table.error(f"column {excerpt(', '.join(twice), 200)} appears twice in the header")
     return table
 
 

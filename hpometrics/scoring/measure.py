@@ -142,7 +142,7 @@ def open_predictions(
     output = output or table.read_output()
     if output is None:
         raise table.error(
-            "the file does not say what the model predicts; give --output, such as --output category"
+            "the file does not name what the model predicts; set --output, such as --output category"
         )
     feature = parse_feature(output)
     all_roles = roles = read_roles(table, feature.type)

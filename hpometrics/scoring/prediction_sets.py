@@ -261,7 +261,7 @@ def as_clusters(values: Any) -> tuple[Any, ...]:
     """
     cells = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(cells, (list, tuple)):
-        raise ConfigError(f"by has the cluster of each row, got {excerpt(values, 60)}")
+        raise ConfigError(f"by must hold the cluster of each row, got {excerpt(values, 60)}")
     try:
         return tuple(ids_of_rows(cells))
     except ValueError as err:

@@ -417,7 +417,7 @@ class Confirmation:
         if self.state is ConfirmationState.DECIDED:
             beaten = [one.pair for one in self.standings if one.pair is not None]
             if not beaten:
-                return "  no other contender is left"
+                return "  every other contender is out"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
             gap = f"{nearest.interval.format(nearest.difference)} ({nearest.interval.bounds})"
             count = (

@@ -1,4 +1,4 @@
-"""How sure a selection is: intervals of winner and runner-up, and whether their order is a coin toss."""
+"""How sure a selection is: intervals of winner and runner-up, and whether they differ significantly."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Significance:
     def lines(self, places: tuple[str, str] = ("", "")) -> list[str]:
         """Return it in words, a line each; `places` are put before the two trials, to tell them apart."""
         if self.winner.interval is None:
-            return [f"Verdict: no interval; {self.reason}"]
+            return [f"Verdict: no confidence interval; {self.reason}"]
         how = _HOW[self.kept or "rows", self.paired]
         lines = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
         lines.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
@@ -164,7 +164,7 @@ class Significance:
             span = self.runner_up.interval
             lines.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
         if self.difference is not None:
-            sure = "a coin toss between the two" if self.coin_toss else "they differ"
+            sure = "not statistically significant" if self.coin_toss else "statistically significant"
             p = "" if self.p_value is None else f", {format_p(self.p_value)}"
             lines.append(f"  difference: {self.difference}{p}; {sure}")
         elif self.reason is not None:

@@ -68,7 +68,7 @@ class PairDifference:
             ConfigError: the difference is not above 0.
         """
         if not 0 < gap < math.inf:
-            raise ConfigError(f"rows are wanted for a difference above 0, got {gap!r}")
+            raise ConfigError(f"the number of rows can be computed for a difference above 0, got {gap!r}")
         columns = None if self.detectable is None else self._parts.rows_to_detect(gap, self._level)
         rows = math.nan if columns is None else self._rows_per_column * columns
         return math.ceil(rows) if math.isfinite(rows) else None
@@ -229,7 +229,7 @@ class ModelComparison:
     def _power(self, pair: PairDifference) -> Iterator[str]:
         if pair.detectable is None:
             why = "nothing varies from row to row" if pair.alone is None else "fewer than 10 rows differ"
-            yield f"{why}, so that these rows do not say how many would tell them apart"
+            yield f"{why}, so these rows do not show how many would separate them"
             return
         line = f"{100 * POWER:g} of 100 such comparisons would find {pair.detectable:.3g}"
         gap = self.equivalence or abs(pair.interval.value)

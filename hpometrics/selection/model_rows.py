@@ -334,16 +334,16 @@ def _variance_by_class(values: NDArray[np.float64], positive: NDArray[np.bool_])
 def _check_folds(models: Sequence[ModelRows], clusters: NDArray[np.int64] | None, test_share: float) -> None:
     if not isinstance(test_share, int | float) or not 0 < test_share < math.inf:
         raise ConfigError(
-            "test_share is how many rows a fold is measured on, for each that it is trained on, such as "
+            "test_share must be the number of test rows for each training row of a fold, such as "
             f"1 / 9 of ten folds; got {test_share!r}"
         )
     if clusters is not None:
         raise ConfigError(
-            "test_share says that each value is one of a fold, which has no cluster; leave by out"
+            "test_share means that each value belongs to a fold, and folds have no clusters; leave by out"
         )
     if models[0].seeds > 1:
         raise ConfigError(
-            "folds of several trainings are one table; give each fold the mean of its trainings"
+            "several trainings of folds need one table; give each fold the mean of its trainings"
         )
 
 
@@ -354,7 +354,7 @@ def _check(
         raise ConfigError(f"two models or more are compared, got {len(models)}")
     labels = [model.label for model in models]
     if len(set(labels)) < len(labels):
-        raise ConfigError(f"each model needs a name of its own, got {', '.join(labels)}")
+        raise ConfigError(f"each model needs its own name, got {', '.join(labels)}")
     if len({model.seeds for model in models}) > 1:
         counts = ", ".join(f"{model.label} {model.seeds}" for model in models)
         raise ConfigError(f"each model needs as many trainings as the others, got {counts}")

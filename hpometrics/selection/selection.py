@@ -178,9 +178,7 @@ def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRec
         _check_feasible(records, direction)
         states = Counter(record.state.value for record in records)
         counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
-        raise NoFiniteValueError(
-            f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
-        )
+        raise NoFiniteValueError(f"no trial is complete yet: {counts}{_last_reason(records)}")
     return complete[direction.best_index(map(value_of, complete))]
 
 
@@ -193,7 +191,7 @@ def standard_error(record: TrialRecord) -> float:
     if record.deviation is None:
         raise NoFiniteValueError(
             f"trial {record.number} was trained once, so its value has no standard error; "
-            f"{' and '.join(WITHIN_ERROR)} want repeats of at least 2"
+            f"{' and '.join(WITHIN_ERROR)} need repeats of at least 2"
         )
     return record.deviation / math.sqrt(len(record.repeats))
 
@@ -415,7 +413,7 @@ def _of_front(
         if not isinstance(pick, bool) and record.number == pick:
             return record
     if pick == "best":
-        head = f"{' and '.join(optimized)} have no one best trial"
+        head = f"{' and '.join(optimized)} have no single best trial"
     elif isinstance(pick, int) and not isinstance(pick, bool):
         head = f"trial {pick} is not on the front"
     else:

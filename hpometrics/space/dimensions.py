@@ -134,7 +134,7 @@ class Int:
             if value is not None and not is_whole(value):
                 raise SpaceError(f"{name} must be a whole number, got {format_value(value)}")
             if value is not None and abs(value) > _LARGEST_INT:
-                raise SpaceError(f"{name} {value} is beyond 2**53, where whole numbers are no longer exact")
+                raise SpaceError(f"{name} {value} is beyond 2**53, above which whole numbers are not exact")
         _check_range(low, high, log, step)
         if power is not None:
             _check_power(low, power, log, step)
@@ -411,7 +411,7 @@ def _check_range(low: float, high: float, log: object, step: float | None) -> No
 
 def _check_power(low: int, power: int, log: bool, step: int | None) -> None:
     if log or step is not None:
-        raise SpaceError(f"power {power} has steps of its own; leave log and step out")
+        raise SpaceError(f"power {power} has its own steps; leave log and step out")
     if power < 2 or low < 1:
         raise SpaceError(f"power must be at least 2 and low at least 1, got power {power} and low {low}")
 

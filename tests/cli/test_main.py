@@ -59,7 +59,7 @@ def test_check_shows_the_plan(tmp_path):
         "objective    f1(average=macro)   maximize <- registry   reads predictions",
         "at           the best epoch",
         "track        accuracy ^  log_loss v",
-        "defaults     the default group of each output is recorded too, unless the engine says otherwise",
+        "defaults     the default group of each output is recorded too, unless the engine sets others",
         "space        4 dimensions, 1 conditional, 1 bundle",
         "  lr         float from 0.0001 to 0.1 log",
         "  optimizer  one of sgd, adam",
@@ -228,7 +228,7 @@ def test_predictions_are_measured_in_a_process_of_their_own(run, predictions):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "the file does not say what the model predicts; give --output"),
+        ((), "the file does not name what the model predicts; set --output"),
         (("--output", "binery"), "'binery' is not an output feature; did you mean 'binary'?"),
         (("--output", "binary", "--metrics", "acuracy"), "Did you mean 'accuracy'?"),
         (("--output", "binary", "--by", "tsk"), "there is no column 'tsk' (--by)"),
@@ -280,5 +280,5 @@ def test_a_path_that_cannot_be_written_is_one_line(command, tmp_path):
         text = BAD.replace("flaot", "float").replace("acu", "auc").replace("toy:", "an_engine:")
         sweep.write_text(text + f"results: {{dir: {sweep}/x}}\n")
         result = call("run", sweep)
-        assert result.stderr == f"{sweep}: is a file, where a directory is wanted; give another one\n"
+        assert result.stderr == f"{sweep}: is a file, but a directory is needed; name another one\n"
     assert result.exit_code == 2

@@ -112,6 +112,12 @@ def test_what_names_no_gpus_is_refused(value, said):
     assert len(problems) == 1 and "backend.optuna.gpus" in problems[0] and said in problems[0]
 
 
+def test_a_backend_that_does_not_exist_is_repeated():
+    """With the names of those that do."""
+    [problem] = problems_of(f"{SWEEP}backend: slurm\n")
+    assert "backend: 'slurm' is not a backend; choose optuna, ray or list" in problem
+
+
 def test_the_plan_shows_the_shares(machine):
     """Where there are GPUs and several workers."""
     machine(2)

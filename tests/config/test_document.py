@@ -88,7 +88,7 @@ def test_text_stays_text(text):
         ("---\na: 1\n---\nb: 2", "x.yaml:3:1: a second document starts here"),
         ("[" * 5000, "x.yaml:1:65: nested deeper than 64 levels"),
         ("{a: " * 5000, "nested deeper than 64 levels"),
-        ("a:\n\t- b", "x.yaml:2:1: a tab stands where YAML requires spaces"),
+        ("a:\n\t- b", "x.yaml:2:1: a tab is used where YAML requires spaces"),
         ("a: \x00", "x.yaml:1:4: the character #x0000 is not YAML text"),
         ('a: "\\ud800"', "x.yaml:1:4: half a surrogate pair is not text"),
         ("1: 2", "x.yaml:1:1: the key 1 reads as a number or word of YAML"),

@@ -155,8 +155,8 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("seed: 3", "seed: 3, 'seed': 4"),
         "6:36: search: duplicate key 'seed' (first at line 6)",
     ),
-    "number as a key": ("1: 2", "1:1: the key 1 reads as a number or word of YAML; put it in quotes"),
-    "null as a key": ("~: 2", "1:1: the key ~ reads as a number or word of YAML; put it in quotes"),
+    "number as a key": ("1: 2", "1:1: the key 1 reads as a number or word of YAML; quote it"),
+    "null as a key": ("~: 2", "1:1: the key ~ reads as a number or word of YAML; quote it"),
     "mapping as a key": ("? {a: 1}\n: 2", "1:3: a key is text, not a list or mapping"),
     # what is no sweep file at all
     "empty": ("", "1:1: is empty; start with `engine:`, `space:`, `metrics:` and `budget:`"),
@@ -164,7 +164,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "list at the top": ("- a", "1:1: starts with a list, a sweep file is a mapping of sections"),
     "text at the top": ("hello", "1:1: starts with a text, a sweep file is a mapping of sections"),
     "two documents": (f"{SWEEP}---\n{SWEEP}", "8:1: a second document starts here; a file holds one sweep"),
-    "tab": ("engine:\n\ttarget: x", "2:1: a tab stands where YAML requires spaces"),
+    "tab": ("engine:\n\ttarget: x", "2:1: a tab is used where YAML requires spaces"),
     "NUL": (f"{SWEEP}a: \0\n", "8:4: the character #x0000 is not YAML text"),
     "NUL alone": (b"\0" * 4096, "1:1: the character #x0000 is not YAML text"),
     "escape": (f"{SWEEP}a: \x1b[31m\n", "8:4: the character #x001b is not YAML text"),
@@ -181,15 +181,15 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     # code that is named
     "target in C": (
         target("os:system"),
-        "os:system is a builtin_function_or_method, no function train(params, run)",
+        "os:system is a builtin_function_or_method, not a function train(params, run)",
     ),
     "target that evaluates": (
         target("builtins:eval"),
-        "builtins:eval is a builtin_function_or_method, no function",
+        "builtins:eval is a builtin_function_or_method, not a function",
     ),
     "target of one argument": (
         target("textwrap:dedent"),
-        "textwrap:dedent is a function, no function train(params",
+        "textwrap:dedent must accept two arguments: train(params, run)",
     ),
     "target with attributes": (
         target("a.b:c.__globals__"),
@@ -245,7 +245,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "int beyond floats": (
         lr("{int: [0, 9223372036854775807]}"),
-        "is beyond 2**53, where whole numbers are no",
+        "is beyond 2**53, above which whole numbers are no",
     ),
     "int beyond 64 bits": (
         lr("{int: [0, 1180591620717411303424]}"),
@@ -306,7 +306,7 @@ def test_a_hostile_file_is_refused_before_anything_happens(name, folder):
     (folder / "trap.py").write_text(TRAP)
     (folder / "sweep.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     before = sorted(folder.rglob("*"))
-    if "no function" not in text:
+    if "train(params, run)" not in text and "not a function" not in text:
         assert_refused(call("check", "sweep.yaml"), text)
     assert_refused(call("run", "sweep.yaml"), text)
     left = [path for path in folder.rglob("*") if "__pycache__" not in path.parts]

@@ -55,7 +55,7 @@ def test_a_source_is_read_and_written_as_it_is(source):
         ),
         ("{csv: a, jsonl: b}", "metrics_from is one of csv and jsonl, not several"),
         ("{csv: a, name: {accuracy: b}}", "unknown key 'name'; did you mean 'names'?"),
-        ("{csv: '{args}'}", "metrics_from.csv: {args} stands for several arguments"),
+        ("{csv: '{args}'}", "metrics_from.csv: {args} expands to several arguments"),
         ("{csv: '{dri}/log.csv'}", "{dri} is not a param of the sweep or a placeholder; did you mean 'dir'?"),
         ("{regex: 'acc=('}", "is not a regular expression: missing )"),
         ("{regex: 'acc=(.*)'}", "names no value; name a group, as in acc=(?P<accuracy>[0-9.]+)"),

@@ -174,7 +174,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("epochs: 3}", "epochs: 3}\nname: ../escaped", "name: '../escaped' is not a name"),
         ("epochs: 3}", "epochs: 3}\nname: .hidden", "name: '.hidden' is not a name"),
         ("epochs: 3}", "epochs: 3}\nversion: 2", "version: 2 is none of 1"),
-        ("epochs: 3}", "epochs: 3}\nbackend: optunaa", "did you mean 'optuna' for 'optunaa'?"),
+        ("epochs: 3}", "epochs: 3}\nbackend: optunaa", "'optunaa' is not a backend; did you mean 'optuna'?"),
         ("epochs: 3}", "epochs: 3}\nbackend: list", "backend: the list backend needs its list"),
         ("epochs: 3}", "epochs: 3}\nbackend: {ray: {wokers: 2}}", "backend.ray: unknown key 'wokers'"),
     ],

@@ -171,7 +171,7 @@ def test_what_is_tracked_may_be_of_any_place():
         ("price.mae", "price.mae: there is no output 'price'; there are intent, reply"),
         ("bleu_4", "no output has a metric 'bleu_4'; there are intent (category), reply (sequence)"),
         ("a/accuracy(tasks=micro)", "tasks=micro is about all tasks; leave it or the task a out"),
-        ("test:combined.loss", "a combination is of validation values; write combined.loss"),
+        ("test:combined.loss", "a combination uses validation values; write combined.loss"),
         (
             "{metric: combined.loss, direction: maximize}",
             "combined.loss must be minimized, but direction says max",

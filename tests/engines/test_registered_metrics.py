@@ -102,7 +102,7 @@ def test_the_documents_labels_are_floats():
 def test_an_unknown_label_is_refused():
     """The message names it and the classes."""
     metric = registered("accuracy", output=Category(2), classes=["no", "yes"])
-    with pytest.raises(HpometricsError, match=r"label 'maybe' is none of classes=\['no', 'yes'\]"):
+    with pytest.raises(HpometricsError, match=r"label 'maybe' is not one of classes=\['no', 'yes'\]"):
         metric.score([(0, [("q", "yes", "maybe")])])
 
 
@@ -139,7 +139,7 @@ def test_empty_and_odd_folds():
     metric = registered("accuracy", output=Category(2))
     empty = metric.measure([(0, []), (1, [("q", 1, 1)])])
     assert (empty.value, empty.folds[0].reason) == (1.0, "nothing was measured")
-    assert metric.measure([]).reason == "there are no tuples"
+    assert metric.measure([]).reason == "the evaluation has no tuples"
     odd = registered("log_loss", output=Category(2)).measure([(0, [("q", [math.nan, math.nan], 1)])])
     assert math.isnan(odd.value) and "nan or infinite" in odd.reason
 

@@ -59,7 +59,7 @@ def test_all_who_ask_get_what_one_makes():
 
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()], ids=repr)
 def test_all_who_wait_see_the_failure_and_the_next_tries_again(error):
-    """Four threads see one error; nothing is kept of it."""
+    """Four threads see one error; nothing is saved of it."""
     policy = Counting()
     store, make = SingleFlight(policy), Maker(policy, error)
     with ThreadPoolExecutor(THREADS) as pool:

@@ -82,8 +82,8 @@ def test_zero_is_a_placeholder():
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (folds(), "there are no tuples"),
-        (folds([], []), "there are no tuples"),
+        (folds(), "the evaluation has no tuples"),
+        (folds([], []), "the evaluation has no tuples"),
         (folds([None, None], [None]), "each of the 3 tuples is a don't-care"),
         (folds([1.0, math.nan], [None, 2.0]), "calculate gave nan for 1 of 4 tuples"),
         (folds([-math.inf, math.inf]), "calculate gave -inf for 2 of 2 tuples"),

@@ -86,7 +86,7 @@ def test_every_command_is_on_the_page_of_commands():
     """With the help that the terminal shows."""
     page = cli_page()
     assert all(f"## hpometrics {name}\n" in page for name in main.commands)
-    assert "Run a sweep, or go on with it" in page
+    assert "Run a sweep up to the trials of its budget" in page
 
 
 def test_the_table_has_a_row_for_each_output():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hpometrics
 from docs._generate.messages import PACKAGE, messages, page
+from docs._generate.texts import golden, help_pages
 from hpometrics._text import did_you_mean, one_line, printable
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +19,33 @@ VALUE = "some_value"
 def test_the_page_has_every_message():
     """`make index` has been run since the last change of a message, which the change of the page shows."""
     assert (ROOT / "docs/reference/messages.md").read_text(encoding="utf8") == page()
+
+
+def test_the_list_of_texts_is_current():
+    """`make index` has been run since the last change of any text, so that a review sees each one."""
+    assert (ROOT / "tests/house/texts.txt").read_text(encoding="utf8") == golden()
+
+
+def test_the_list_has_texts_of_every_kind():
+    """Problems of files, verdicts, reports, notes of imports, findings, prints of the CLI and help pages."""
+    listed = golden()
+    for text in (
+        "is fixed here and varied by space.…",
+        "Verdict: …% intervals of …, …",
+        "No trial has ended an epoch.",
+        "… changed or dropped during import:",
+        "report every epoch; where training has none, --ignore unreported",
+        "Usage: hpometrics run [OPTIONS] FILE",
+        "  hpometrics metrics show ndcg",
+    ):
+        assert text in listed, text
+    assert len(list(help_pages())) > 25
+
+
+def test_the_page_has_problems_of_sweep_files():
+    """Those of checks, of models and of the reader."""
+    problems = page().partition("## Sweep files")[2].partition("\n## ")[0]
+    assert "needs one of" in problems and problems.count("\n- ") > 100
 
 
 def test_the_nearest_name_is_proposed():

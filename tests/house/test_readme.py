@@ -92,28 +92,6 @@ def _anchor(heading):
     return "".join(mark for mark in heading.lower().replace(" ", "-") if mark.isalnum() or mark in "-_")
 
 
-WORDS = 25
-"""A sentence with more words than that is long."""
-LONG = 0.02
-"""The share of sentences that may be long: 0.006 today."""
-
-
-def sentences(page):
-    """Return the words of each sentence of a page's prose, a code span counted as one word."""
-    prose = re.sub(r"```.*?```|^(?:[#|!<]|    )[^\n]*$", "", page, flags=re.DOTALL | re.MULTILINE)
-    prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "Code", prose))
-    pieces = re.split(r"(?<=[.!?:])\s+(?=[A-Z\[*])|\n\s*\n|\n(?=[-*] |\d+\. )", prose)
-    return [words for words in (re.findall(r"\w[\w'.,-]*", piece) for piece in pieces) if len(words) > 2]
-
-
-def test_few_sentences_are_long():
-    """Of all pages that are written by hand, counted together."""
-    written = [PAGES[name] for name, path in PATHS.items() if path.parent.name != "reference"]
-    counted = [words for page in written for words in sentences(page)]
-    long = [" ".join(words) for words in counted if len(words) > WORDS]
-    assert len(long) < LONG * len(counted), "\n".join(long)
-
-
 def test_the_sums_of_faults_are_those_of_the_card():
     """The columns of reliability.md, added up: hosts of hpometrics together, the others each alone."""
     sums = {"hpometrics": [0] * 6, "bare Optuna": [0] * 6, "bare Ray": [0] * 6}

@@ -157,7 +157,7 @@ def test_a_worker_does_not_wait_for_a_run_that_is_gone(folder, url, monkeypatch)
     worker = hpometrics("worker", url, "--study", RunDirectory(HOME).read().name, "--dir", "elsewhere")
     joined = worker.result()
     assert joined.returncode == 0, joined.stderr
-    assert "no run leads the confirmation; hpometrics run goes on with it" in joined.stderr
+    assert "no run leads the confirmation; hpometrics run resumes it" in joined.stderr
     monkeypatch.setenv("LEDGER", "again.txt")
     again = hpometrics("run", "sweep.yaml").result()
     assert again.returncode == 0, again.stderr

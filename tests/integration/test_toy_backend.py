@@ -85,7 +85,7 @@ def test_a_sweep_on_a_third_backend_finds_its_optimum(toy, tmp_path):
         ("size: 3", "sise: 3", "backend.toy: unknown key 'sise'; did you mean 'size'?"),
         ("file:", "fill:", "backend.toy.trace: unknown key 'fill'; did you mean 'file'?"),
         ("rounds.txt", "none/rounds.txt", "backend.toy.trace.file: none is not a folder"),
-        ("toy: {size: 3, ", "tuy: {size: 3, ", "a backend needs one of optuna, ray, list, toy"),
+        ("toy: {size: 3, ", "tuy: {size: 3, ", "'tuy' is not a backend; did you mean 'toy'?"),
     ],
 )
 def test_a_third_backend_refuses_what_it_cannot_run(old, new, problem, toy):

@@ -123,7 +123,7 @@ def test_lightgbm_that_begins_anew_is_refused(tmp_path):
     """Its rounds would be recorded as later ones of the model that was killed."""
     with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=tmp_path, **FACTS) as run:
         lightgbm(run)
-    anew = pytest.raises(RunError, match="after round 2 and the training begins anew; pass init_model=")
+    anew = pytest.raises(RunError, match="after round 2 but the training starts over; pass init_model=")
     with anew, Run(directory=tmp_path, **FACTS) as run:
         lightgbm(run, init_model=None)
 

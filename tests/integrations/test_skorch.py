@@ -103,7 +103,7 @@ def test_a_net_without_validation_is_refused():
         network, criterion=torch.nn.CrossEntropyLoss, train_split=None, verbose=0,
         callbacks=[RunCallback(Run(**FACTS), "logits")],
     )  # fmt: skip
-    with pytest.raises(RunError, match="in epoch 0: the net has no validation data, which train_split"):
+    with pytest.raises(RunError, match="in epoch 0: the net has no validation data; set train_split"):
         net.fit(*TRAIN)
 
 

@@ -93,7 +93,7 @@ def test_without_a_metric_the_rest_is_audited(tmp_path):
     written(tmp_path, "a", 0.1, [0.2, 0.9])
     written(tmp_path, "b", 0.1, [0.4, 0.5])
     result = audit(tmp_path)
-    assert "its metric is not known; --metric NAME says it" in result.stdout
+    assert "its metric is not known; name it with --metric NAME" in result.stdout
     assert "1 points in 2 trials: a = b" in result.stdout
 
 

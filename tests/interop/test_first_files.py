@@ -50,7 +50,10 @@ def test_two_starters_share_no_run_directory(folder):
     ran = [hpometrics("run", f"{place}/sweep.yaml", *few, folder=folder).result() for place in places]
     assert [one.returncode for one in ran] == [0, 0, 2], ran
     assert {path.name for path in (folder / "runs").iterdir()} == {"first", "second"}
-    assert "engine.file: " in ran[2].stderr and "--extend goes on, --fresh starts over" in ran[2].stderr
+    assert (
+        "engine.file: " in ran[2].stderr
+        and "--extend resumes the sweep, --fresh starts over" in ran[2].stderr
+    )
 
 
 def test_editors_find_the_schema_beside_the_file(folder):
@@ -124,7 +127,7 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
     [
         (("--metric", "f1_marco"), "no metric 'f1_marco' for a binary output. Did you mean 'f1_macro'?"),
         (("--metric", "ndcg@10"), "'ndcg' does not exist for a binary output; it is a metric of ranking"),
-        (("--metric", "confusion_matrix"), "confusion_matrix has no direction of its own"),
+        (("--metric", "confusion_matrix"), "confusion_matrix has no direction"),
         (
             ("--metric", "fairness"),
             "fairness also reads groups=, which the engine of the starter does not give",
@@ -132,8 +135,14 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
         (("--metric", "test:f1"), "test:f1: the starter has one output; name the metric alone, as in f1"),
         (("--metric", "default"), "'default' is a group of metrics"),
         (("--backend", "list"), "'list' is not one of"),
-        (("--from", "wandb.yaml", "--backend", "ray"), "--from has a metric and a backend of its own"),
-        (("--from", "wandb.yaml", "--metric", "f1"), "--from has a metric and a backend of its own"),
+        (
+            ("--from", "wandb.yaml", "--backend", "ray"),
+            "--from takes the metric and the backend of the file; leave out --metric and --backend",
+        ),
+        (
+            ("--from", "wandb.yaml", "--metric", "f1"),
+            "--from takes the metric and the backend of the file; leave out --metric and --backend",
+        ),
     ],
 )
 def test_what_a_starter_cannot_be_is_refused(folder, options, message):

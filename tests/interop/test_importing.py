@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +59,9 @@ def test_what_is_written_checks(file, tmp_path):
     assert read_plan(written).trials is not None or read_plan(written).config.budget.target
     said = [line for line in result.stdout.splitlines() if line.startswith(f"{file}:")]
     assert said and all(f"# {line}" in written.read_text() for line in said)
+    assert re.search(
+        rf"^{len(said)} settings? changed or dropped during import:$", result.stdout, re.MULTILINE
+    )
     assert (tmp_path / "mine" / "sweep.schema.json").exists()
 
 

@@ -157,11 +157,11 @@ def test_a_result_that_is_no_number_has_no_component(result):
     [
         (
             lambda preds: 0.0,
-            "odd(preds) is to be called as odd(preds, target): too many positional arguments",
+            "odd(preds) must be callable as odd(preds, target): too many positional arguments",
         ),
         (
             lambda preds, target, k: 0.0,
-            "odd(preds, target, k) is to be called .*: missing a required argument: 'k'",
+            "odd(preds, target, k) must be callable .*: missing a required argument: 'k'",
         ),
     ],
 )

@@ -193,7 +193,7 @@ def test_an_open_trial_that_is_to_have_other_params_begins_anew(place):
     for known, params in ((trial(0, TrialState.RUNNING), {"lr": 0.5, "width": 9}), (None, None)):
         lr = 0.25 if known else 7.0
         written(place, trial(0, TrialState.RUNNING, lr))
-        assert "it begins anew with others" in mended(place, known, params)
+        assert "it starts over with other params" in mended(place, known, params)
         assert not place.exists()
 
 
@@ -202,7 +202,7 @@ def test_a_trial_that_nobody_knows_begins_anew(tmp_path):
     directory = tmp_path / "0002"
     written(directory, trial(2))
     (directory / "trial.json").write_text(json.dumps([]))
-    assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial begins anew")
+    assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial starts over")
     assert [path.name for path in tmp_path.iterdir()] == ["0002.damaged-1"]
 
 

@@ -80,7 +80,7 @@ def test_params_that_stay_are_no_change():
 
 def test_a_donor_without_a_record_is_named():
     """Its params are not known."""
-    with pytest.raises(RecordError, match="trial 7, whose state others went on from, has no record"):
+    with pytest.raises(RecordError, match="trial 7, from whose state others continued, has no record"):
         schedule_of({2: trial(2, (4, 7, 0.5))}, 2)
 
 

@@ -110,7 +110,7 @@ def test_they_rank_by_another_metric_or_epoch_too(run):
     """As the pick does."""
     told = json.loads(best("-k", "2", "--at", "last", "--metric", "accuracy", "--json").stdout)
     assert [(one["trial"], one["metric"]) for one in told] == [(1, "accuracy"), (0, "accuracy")]
-    assert "Optimized was:" in best("-k", "2", "--metric", "accuracy").stdout
+    assert "The sweep optimized:" in best("-k", "2", "--metric", "accuracy").stdout
 
 
 def test_where_none_is_feasible_nothing_can_be_pasted(tmp_path, monkeypatch):
@@ -141,8 +141,8 @@ def test_of_several_objectives_there_is_no_order(sweep, folder):
         (("--json", "-f", "args"), "--json and -f args"),
         (("--json", "-f", "text"), "--json and -f text"),
         (("-k", "2", "--pick", "knee"), "-k names several trials, --pick one"),
-        (("-k", "2", "--interval", "0.9"), "--interval is of the winner"),
-        (("-f", "args", "--interval", "0.9"), "--interval is of the winner"),
+        (("-k", "2", "--interval", "0.9"), "--interval compares the winner"),
+        (("-f", "args", "--interval", "0.9"), "--interval compares the winner"),
         (("-k", "0"), "x>=1"),
     ],
 )

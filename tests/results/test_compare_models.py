@@ -220,13 +220,13 @@ def test_users_are_compared_as_before():
         ({"output": "binary", "target": TARGET, "metric": "confusion_matrix"}, "has no direction"),
         (
             {"output": "binary", "target": TARGET, "direction": "maximize"},
-            "direction is of row values without a metric",
+            "direction is for row values",
         ),
         ({"output": "binary", "target": 0 * TARGET}, "roc_auc is undefined"),
         ({"output": "binary", "target": TARGET, "names": ["one"]}, "names has 1 names of 2 models"),
         ({"output": "binary", "target": TARGET, "by": [None] * ROWS}, "got None in row 1"),
         ({"output": "binary", "target": TARGET, "by": np.ones((ROWS, 2))}, "got "),
-        ({"output": "binary", "target": TARGET, "by": 3}, "by has the cluster of each row, got 3"),
+        ({"output": "binary", "target": TARGET, "by": 3}, "by must hold the cluster of each row, got 3"),
         (
             {"output": "binary", "target": TARGET, "level": "0.05"},
             "level must be between 0 and 1, got '0.05'",
@@ -427,7 +427,7 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     write(folder / "close.csv", CLOSE)
     beside = command("runs/sweep:0", "close.csv")
     assert beside.exit_code == 2
-    assert ("numbers of rows differ" if kept == "all" else "keeps no scores, beside which") in beside.stderr
+    assert ("numbers of rows differ" if kept == "all" else "has no stored scores to compare") in beside.stderr
     other = command("runs/sweep:0", "runs/sweep:1", "--metric", "brier")
     if kept == "all":
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout

@@ -66,7 +66,7 @@ def test_what_differs_is_said_in_words(runs):
     assert said == [
         "b is better: roc_auc by 0.15 (maximize)",
         "the picked params differ in lr, depth, width",
-        "--interval 0.95 shows whether that is a coin toss, from what is stored",
+        "add --interval 0.95 to test whether the difference is significant",
     ]
 
 
@@ -204,7 +204,7 @@ def test_what_was_not_kept_has_its_reason(runs):
     """The verdict is open; the rest is told."""
     result = compared("a", "b", "--interval", "0.95")
     assert result.exit_code == 0, result.output
-    assert "Verdict: no interval; epoch 1 has no stored statistics" in result.stdout
+    assert "Verdict: no confidence interval; epoch 1 has no stored statistics" in result.stdout
 
 
 def test_sweeps_are_compared_without_torch_or_a_host(runs):
@@ -224,7 +224,7 @@ def test_sweeps_are_compared_without_torch_or_a_host(runs):
         (("a",), "two trials of it, or further models"),
         (("a", "3"), "two trials, as in 3 7; a directory whose name is a number is ./3"),
         (("a", "b", "3"), "a directory whose name is a number is ./3"),
-        (("a", "b", "--by", "group"), "--by is of the users of two trials"),
+        (("a", "b", "--by", "group"), "--by groups the users of two trials"),
         (("a", "3", "7"), "a: has no trial 7; there are 0, 1, 2, 3"),
     ],
 )

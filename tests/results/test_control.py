@@ -82,7 +82,7 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     first = hpometrics("run", "sweep.yaml")
     assert first.waits_for(begun)
     code, text = command("pause", HOME.path)
-    assert (code, text) == (0, "runs/sweep: no further trial begins; those at work go on")
+    assert (code, text) == (0, "runs/sweep: no further trial starts; running trials finish")
     Path("go").touch()
     assert first.waits_for(lambda: states() and all(state.finished for state in states()))
     assert first.lives(2)  # on Ray a second trial may have been at its start
@@ -101,7 +101,7 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     assert second.ended() == 0 and states() == [TrialState.COMPLETE] * 4
     assert "resumed" in (printed / "err").read_text()
     code, text = command("resume", HOME.path)
-    assert code == 2 and "is not paused; hpometrics run goes on with a" in text
+    assert code == 2 and "is not paused; hpometrics run resumes a" in text
 
 
 def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
@@ -109,7 +109,7 @@ def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
     run = hpometrics("run", "sweep.yaml")
     assert run.waits_for(begun)
     code, text = command("stop", HOME.path)
-    assert (code, text.startswith("runs/sweep: its processes record where")) == (0, True)
+    assert (code, text.startswith("runs/sweep: its processes record their progress")) == (0, True)
     result = run.result()
     assert result.returncode == 143, result.stderr
     assert "stopped: 0 of 4 trials are done. Go on with:\n  hpometrics run sweep.yaml" in result.stderr

@@ -51,7 +51,7 @@ def test_the_text_says_what_was_optimized(swept):
     """And that a metric of the record is read of it."""
     swept(ACCURACY)
     text = best("--metric", "mcc").stdout
-    assert "  mcc: " in text and "Optimized was:\n  accuracy at best: " in text
+    assert "  mcc: " in text and "The sweep optimized:\n  accuracy at best: " in text
 
 
 def test_a_metric_that_needs_more_is_refused(swept):

@@ -24,7 +24,7 @@ def test_how_far_a_sweep_is_and_what_is_best(tmp_path):
     assert sweep == f"sweep   sweep   in {home}"
     assert trials == "trials  3 of 4 done   running 1   ok 2   pruned 1   12.0s of training"
     assert best.startswith("best    roc_auc 0.8   (maximize)   trial 1, epoch 2   lr=")
-    assert running.startswith("  #3    running   1 epoch, last heard of ")
+    assert running.startswith("  #3    running   1 epoch, last update ")
     assert running.endswith("s ago   lr=0.01 depth=3 width=32")
 
 
@@ -37,7 +37,7 @@ def test_more_trials_than_the_budget_asks_for_are_not_so_many_of_it(tmp_path):
 def test_without_a_complete_trial_the_exit_code_says_so(tmp_path):
     """A script can wait for it; no run directory is another code."""
     result = status(written(tmp_path / "run", FOUR[2:]))
-    assert result.exit_code == 3 and "no trial is complete, so there is no best" in result.stdout
+    assert result.exit_code == 3 and "no trial is complete yet" in result.stdout
     assert status(tmp_path).exit_code == 2
 
 

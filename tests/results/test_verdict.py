@@ -80,7 +80,10 @@ def test_rows_that_are_kept_are_paired(sweep):
 def test_what_is_not_kept_has_a_reason(swept):
     """Scores grow with the rows, so that `small` keeps none."""
     result = swept(SWEEP)
-    assert "Verdict: no interval; roc_auc cannot be computed from a confusion matrix alone" in result.stdout
+    assert (
+        "Verdict: no confidence interval; "
+        "roc_auc cannot be computed from a confusion matrix alone" in result.stdout
+    )
 
 
 def test_rows_that_are_alike_have_no_interval():
@@ -95,7 +98,7 @@ def test_what_the_engine_reports_has_no_rows(sweep):
         "optimize: roc_auc, track: [accuracy]", "optimize: {metric: latency_ms, direction: minimize}"
     )
     told = sweep(text.replace("toy_engine:train", "toy_engine:report")).stdout
-    assert "Verdict: no interval; latency_ms is" in told
+    assert "Verdict: no confidence interval; latency_ms is" in told
 
 
 def test_one_trial_has_an_interval_and_no_rival(sweep):
@@ -136,13 +139,13 @@ def test_a_verdict_of_other_picks_is_not_shown(home):
     told = best_text(home)
     assert VERDICT.lines()[0] in told
     (home / "verdict.json").write_text(json.dumps(replace(VERDICT, runner_up=None).to_json()))
-    assert "Verdict: no interval; none was computed for these picks" in best_text(home)
+    assert "Verdict: no confidence interval; not computed for these picks" in best_text(home)
 
 
 def test_the_report_has_it(home):
     """As text."""
     text = write_report(home, "md").read_text()
-    assert "  difference: 0.10, -0.10 .. 0.30; a coin toss between the two" in text
+    assert "  difference: 0.10, -0.10 .. 0.30; not statistically significant" in text
 
 
 def test_the_headline_is_the_winner_and_how_sure_it_is(home):

@@ -37,7 +37,7 @@ def on_rank(rank: int, directory: Path) -> tuple[tuple[dict, ...], int]:
 
 
 def test_the_first_rank_writes_the_examples_of_all(tmp_path):
-    """Errors 3 of either rank are the worst, that of the first rank first; 0 of the second is the best."""
+    """Errors 3 of either rank are the worst, the first rank first; 0 of the second is the best."""
     found, calls = zip(*on_ranks(RANKS, on_rank, tmp_path), strict=True)
     assert calls == (2, 2)  # values and examples together, and the decision
     told = [(line["rank"], line["process"], line["index"], line["example"]) for line in found[0]]

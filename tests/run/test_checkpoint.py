@@ -148,7 +148,7 @@ def test_an_objective_without_a_directory_tells_that_no_checkpoint_is_kept(tmp_p
         objective = OptunaObjective(lambda params, run: keep_states(run), {}, metric=LOSS, **facts)
         objective.create_study().optimize(objective, n_trials=1)
     objective = OptunaObjective(lambda params, run: keep_states(run), {}, metric=LOSS)
-    objective(optuna.trial.FixedTrial({}))  # a replay, of which nothing is kept in any case
+    objective(optuna.trial.FixedTrial({}))  # a replay, of which nothing is saved in any case
     with pytest.warns(RuntimeWarning, match=UNKEPT) as told:
         objective.create_study().optimize(objective, n_trials=2)
     assert len(told) == 1

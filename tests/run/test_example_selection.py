@@ -40,7 +40,7 @@ def test_what_is_no_form_is_refused(asked):
 
 
 def test_a_metric_of_the_whole_names_those_that_have_a_value_per_example():
-    """An area under a curve is no mean over rows; log_loss is, and tells more than right and wrong."""
+    """An area under a curve is no mean over rows; log_loss is, and shows more than right and wrong."""
     with pytest.raises(
         RunError,
         match=r"by roc_auc, which has no value per example.*\{metric: log_loss\}.*brier.*accuracy",

@@ -249,7 +249,7 @@ def test_a_threshold_needs_rows(tmp_path):
     history = ran(tmp_path, binary, "f1", Binary())
     with pytest.raises(NotKeptError, match=r"f1\(threshold=0\.3\) needs the scores of every row"):
         answers_of(tmp_path, history, "f1", Binary(), threshold=0.3)
-    with pytest.raises(NotKeptError, match="a threshold is that of a binary output or a set"):
+    with pytest.raises(NotKeptError, match="a threshold needs a binary output or a set"):
         Rescorer("accuracy", Category(3), 0.3)
 
 

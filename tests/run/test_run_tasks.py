@@ -311,11 +311,11 @@ def test_values_recorded_per_example_are_terms_of_each_task():
         ({"exps": {"weight": 1, "direction": "min"}}, "exps must be maximized, but direction says minimize"),
         ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are one value, f1; give it one weight"),
         ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy has a weight and a direction, got sign"),
-        ({"test:cost": {"weight": 1, "direction": "min"}}, "of validation values; write cost"),
+        ({"test:cost": {"weight": 1, "direction": "min"}}, "uses validation values; write cost"),
         ({"accuracy": -1}, "the weight of accuracy is a number above 0, got -1"),
         ({"accuracy": True}, "got True"),
         ({"confusion_matrix": 1}, "has no direction"),
-        ({"test:accuracy": 1}, "of validation values"),
+        ({"test:accuracy": 1}, "uses validation values"),
     ],
 )
 def test_a_combination_that_makes_no_sense_is_refused(terms, text):

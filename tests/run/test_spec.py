@@ -60,7 +60,7 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
             {"metric": "x", "direction": "min"},
             {"direction": "max"},
             DirectionError,
-            "its own direction says min",
+            "its own direction is min",
         ),
         ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'maximize'\)"),
         ([], {}, RunError, "metric= is a list without a metric"),

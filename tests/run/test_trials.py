@@ -92,7 +92,7 @@ def test_repeats_that_agree_have_their_value_as_mean():
 
 
 def test_the_same_seed_repeats_the_repeats():
-    """Also where nothing is kept."""
+    """Also where nothing is saved."""
     assert one(noisy, repeats=3).repeats[0].value == one(noisy).value
     values = [[repeat.value for repeat in one(noisy, repeats=3).repeats] for _ in range(2)]
     assert values[0] == values[1]

@@ -273,14 +273,14 @@ def test_a_trial_with_repeats_is_a_mean_everywhere(swept, folder):
 def test_another_metric_is_answered_by_the_first_repeat(swept, folder):
     """It says so; the intervals of the value itself give way to its deviation."""
     result = swept(REPEATED)
-    assert "its value is a mean over 3 seeds; their deviation says how sure it is" in result.stdout
+    assert "its value is a mean over 3 seeds; their deviation shows the uncertainty" in result.stdout
     told = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy", "-f", "json"])
     answer = json.loads(told.stdout)
     record = records(folder)[answer["trial"]]
     values = [epoch.values["accuracy"] for epoch in record.epochs]
     assert (answer["value"], answer["repeats"]) == (max(values), [])
     text = CliRunner().invoke(main, ["best", "runs/sweep", "--metric", "accuracy"]).stdout
-    assert "each trial is told by the first of its 3 repeats" in text
+    assert "for each trial the command uses the first of its 3 repeats" in text
 
 
 @EXHAUSTIVE
@@ -387,7 +387,7 @@ def test_other_steps_make_other_trials(sweep):
     ("budget", "problem"),
     [
         ("steps: 5", "budget.steps: 5, with a report after how many of them? give every"),
-        ("every: 5", "budget.every: a report after each 5 of how many steps? give steps"),
+        ("every: 5", "budget.every: a report after each 5 of how many steps? set steps"),
         ("steps: 5, every: 6", "budget.every: must be at most steps, 5, got 6"),
         ("steps: 5, every: 0", "budget.every: must be at least 1, got 0"),
         ("steps: 5, every: 30s", "budget.every: expected a whole number, got '30s'"),

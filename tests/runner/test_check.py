@@ -23,7 +23,7 @@ def test_a_probe_shows_every_value_and_keeps_nothing(sweep, folder, engine):
     assert [line[0] for line in words[at + 1 : at + 3]] == ["roc_auc", "accuracy"]
     assert all(0 <= float(line[1]) <= 1 for line in words[at + 1 : at + 3])
     assert result.stdout.endswith(
-        "ok: one epoch was run, nothing is kept. Run it with: hpometrics run sweep.yaml\n"
+        "ok: one epoch was run, nothing is saved. Run it with: hpometrics run sweep.yaml\n"
     )
     assert not (folder / "runs").exists()
 
@@ -37,7 +37,7 @@ def test_what_is_named_and_not_there_is_named_with_its_place(sweep):
     assert f"{where}test:accuracy has no value: nothing was measured\n" in result.stderr
     assert f"{where}gnorm is not recorded; it comes from run.watch(model, optimizer)\n" in result.stderr
     assert "metrics.constraints[0]: params_m is not recorded; there are roc_auc, " in result.stderr
-    assert result.stderr.endswith("3 errors - one epoch was run, nothing is kept.\n")
+    assert result.stderr.endswith("3 errors - one epoch was run, nothing is saved.\n")
     assert "  roc_auc " in result.stdout and "ok:" not in result.stdout
 
 

@@ -128,7 +128,7 @@ def test_check_shows_the_command(sweep, folder):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("optimize: cross_entropy, ", "", "a program has none of its own"),
+        ("optimize: cross_entropy, ", "", "a program cannot name one"),
         (
             "optimize: cross_entropy",
             "track_examples: true, optimize: cross_entropy",

@@ -237,7 +237,10 @@ def test_check_says_what_it_costs(sweep, folder):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"{SEVERAL}confirm: {{until: decided}}\n", "confirm.until: decides by one metric, and a front"),
+        (
+            f"{SEVERAL}confirm: {{until: decided}}\n",
+            "confirm.until: decides by one metric, but several objectives have a front",
+        ),
         (f"{SEVERAL}confirm: {{equivalence: 0.1}}\n", "confirm.equivalence: decides by one metric"),
         (f"{SWEEP}confirm: {{top: 1}}\n", "confirm.top: "),
         (

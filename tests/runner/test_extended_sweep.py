@@ -206,7 +206,7 @@ def test_a_budget_that_is_used_up_reopens_no_trial(ended, sweep, limit):
     """Reopened trials that no process may run would be lost to the table."""
     before = records_of(ended)
     refused = sweep(SWEEP.replace("epochs: 2", f"epochs: 4, {limit}"), "--extend")
-    words = f"budget.{limit.partition(':')[0]} is used up, so no trial could go on; raise it too"
+    words = f"budget.{limit.partition(':')[0]} is used up, so no trial could continue; raise it too"
     assert refused.exit_code == 2 and words in refused.stderr
     assert records_of(ended) == before
 

@@ -78,7 +78,8 @@ CHECKED = {
     "sampler: optuna.pruners:MedianPruner": "is a pruner, not a sampler; did you mean search: {pruner: ",
     "pruner: optuna.samplers:TPESampler": "is a sampler, not a pruner; did you mean search: {sampler: ",
     "pruner: ray.tune.schedulers:ASHAScheduler": "is a scheduler, which stops trials on Ray; on Optuna, name",
-    "pruner: {hyperband: {eta: 1}}": "eta of hyperband must be above 1, as 1/eta of the trials go on, got 1",
+    "pruner: {hyperband: {eta: 1}}": "eta of hyperband must be above 1, as 1/eta of the trials "
+    "continue, got 1",
     "pruner: {hyperband: {min_epochs: 4}}": "must be at most the epochs of a trial, 3, got 4",
     "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
     "pruner: {median: {interval: 0}}": "interval of median must be at least 1, got 0",
@@ -88,7 +89,7 @@ CHECKED = {
     "sampler: 'ray.tune.search.zoopt:ZOOptSearch'": "not installed: pip install zoopt",
 }
 ON_RAY = {
-    "pruner: {asha: {eta: 1}}": "eta of asha must be above 1, as 1/eta of the trials go on, got 1",
+    "pruner: {asha: {eta: 1}}": "eta of asha must be above 1, as 1/eta of the trials continue, got 1",
     "pruner: {asha: {min_epochs: 9}}": "must be at most the epochs of a trial, 3, got 9",
     "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
     "pruner: optuna.pruners:MedianPruner": "is a pruner, which stops trials on Optuna; on Ray, name",

@@ -113,7 +113,7 @@ def test_workers_judge_together(sweep, folder):
         (("by: roc_auc", "by: dominanc"), "did you mean 'dominance'?"),
         (
             ("track: [accuracy]}\nsearch:", "track: [lr]}\nsearch:\n  prune_by: lr"),
-            "lr has no direction of its own",
+            "lr has no direction",
         ),
         (
             ("pruner: {median: {min_trials: 2}}", "pruner: none"),

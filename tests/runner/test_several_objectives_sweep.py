@@ -100,7 +100,7 @@ def test_best_by_one_metric_of_several_objectives(swept, folder):
     assert "Optimized were roc_auc and cost" in result.stdout
     for arguments, said in (
         (("--metric", "cost", "--pick", "knee"), "--metric cost picks itself"),
-        (("--interval", "0.9"), "intervals are of one metric"),
+        (("--interval", "0.9"), "an interval needs one metric"),
         (("--pick", "nee"), "pick is best, one_se, cheapest_within_se, knee or the number of a trial, got"),
     ):
         refused = called("best", str(HOME), *arguments)

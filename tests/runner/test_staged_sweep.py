@@ -194,7 +194,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "toy_stages:Guesser",
-            "toy_stages:Guesser is a class, no metric; it has Near, Distance, near_",
+            "toy_stages:Guesser is a class, not a metric; toy_stages has Near, Distance, near_",
         ),
         (
             "mae",
@@ -204,7 +204,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",
             "at: last",
-            "engine.target: is an engine without an evaluation, so the file says what is optimized",
+            "engine.target: is an engine without an evaluation; name the metric in the file",
         ),
         (
             "output: number, ",
@@ -232,7 +232,7 @@ def test_a_function_does_not_say_what_is_optimized(sweep):
     assert sweep(text, command="check").exit_code == 0
     result = sweep(text)
     assert result.exit_code == 2
-    assert "metrics: does not say what is optimized; say it as in optimize: accuracy" in result.stderr
+    assert "metrics: does not name the metric to optimize; write it as in optimize: accuracy" in result.stderr
 
 
 def test_check_imports_no_stage(sweep, monkeypatch):

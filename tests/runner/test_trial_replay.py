@@ -348,7 +348,7 @@ def test_a_list_is_verified_here(swept):
     assert (result.exit_code, result.stdout.splitlines()[-2:]) == (
         0,
         [
-            "a list has no workers, so its trials were trained here alone",
+            "a list has no workers, so its trials were trained here only",
             "2 trainings with 6 epochs as recorded, to the last digit",
         ],
     ), result.output
@@ -361,7 +361,7 @@ def test_a_first_trial_that_is_open_leaves_no_second_search(swept, folder):
     file.write_text(json.dumps(json.loads(file.read_text()) | {"state": "interrupted"}))
     result = verify()
     assert result.exit_code == 0, result.output
-    assert "trial 0 is not over, or went on from the state of another" in result.stdout
+    assert "trial 0 has not ended, or continued from the state of another" in result.stdout
 
 
 def test_a_picked_value_that_differs_is_named(swept, folder):

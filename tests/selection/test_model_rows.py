@@ -248,7 +248,7 @@ def test_folds_share_their_training_rows():
     first, second, third = found.lines()
     assert "on the same 10 folds" in first and "t of folds p = 0.03: a is better" in second
     assert third.startswith("80 of 100 such comparisons would find")
-    with pytest.raises(ConfigError, match="has no cluster; leave by out"):
+    with pytest.raises(ConfigError, match="folds have no clusters; leave by out"):
         compare_models(
             sides, metric="score", direction=MAXIMIZE, test_share=1 / 9, clusters=np.zeros(10, dtype=np.int64)
         )
@@ -296,7 +296,7 @@ def test_models_that_cannot_be_compared_are_refused():
     one, other = models([[1, 2]], [[1, 2], [3, 4]])
     for sides, problem in (
         ([one], "two models or more"),
-        ([one, one], "name of its own, got a, a"),
+        ([one, one], "its own name, got a, a"),
         ([one, other], "as many trainings as the others, got a 1, b 2"),
     ):
         with pytest.raises(ConfigError, match=problem):

@@ -99,7 +99,7 @@ def test_several_objectives_are_picked_from_the_front():
 @pytest.mark.parametrize(
     ("pick", "said"),
     [
-        ("best", "auc and cost have no one best trial"),
+        ("best", "auc and cost have no single best trial"),
         (1, "trial 1 is not on the front"),
         (True, "of several objectives pick is knee or the number of a trial of the front, got True"),
         ("one_se", "of several objectives pick is knee or the number"),

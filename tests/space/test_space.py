@@ -42,8 +42,8 @@ def full_space() -> Space:
         (lambda: Int(1, 9, power=1), "power must be at least 2 and low at least 1, got power 1 and low 1"),
         (lambda: Int(0, 9, power=2), "power must be at least 2 and low at least 1, got power 2 and low 0"),
         (lambda: Int(1, 9, power=2.0), r"power must be a whole number, got 2.0 \(float\)"),  # type: ignore[arg-type]
-        (lambda: Int(1, 9, power=2, log=True), "power 2 has steps of its own; leave log and step out"),
-        (lambda: Int(1, 9, power=2, step=2), "power 2 has steps of its own; leave log and step out"),
+        (lambda: Int(1, 9, power=2, log=True), "power 2 has its own steps; leave log and step out"),
+        (lambda: Int(1, 9, power=2, step=2), "power 2 has its own steps; leave log and step out"),
         (lambda: Normal(0, 0), "deviation must be above 0, got 0"),
         (lambda: Normal(math.nan, 1), "mean must be a finite number, got nan"),
         (lambda: Normal(0, True), r"deviation must be a finite number, got True \(bool\)"),

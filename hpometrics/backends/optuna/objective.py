@@ -298,7 +298,7 @@ class OptunaObjective(BaseObjective):
             raise RunError("leave out retries=: when one rank fails, all ranks fail")
         for name in {"catch", "n_jobs"} & arguments.keys():
             raise RunError(
-                f"leave {name}= out: all ranks carry out one trial after the other, and fail together"
+                f"leave {name}= out: all ranks run the same trials, one after the other, and fail together"
             )
 
     def _follow(self, number: int, params: Mapping[str, Any]) -> None:

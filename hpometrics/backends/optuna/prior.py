@@ -351,7 +351,7 @@ def name_values(
     if list(metrics) != [_UNNAMED]:
         raise ConfigError(f"its values are of {', '.join(metrics)}, not of {', '.join(names)}")
     if len(names) > 1:
-        raise ConfigError(f"its values have no names; those of {', '.join(names)} cannot be told apart")
+        raise ConfigError(f"its values have no names; the values of {', '.join(names)} cannot be told apart")
     return [
         replace(one, epochs=tuple(EpochRecord(e.epoch, {names[0]: e.number(_UNNAMED)}) for e in one.epochs))
         for one in records

@@ -93,7 +93,8 @@ class StretchReporter(TuneReporter):
             return
         if checkpoint_of(self._home, epoch) is None:
             raise RunError(
-                f"pbt_replay changes the params after epoch {epoch}, and there is no state to go on from: "
+                f"pbt_replay changes the params after epoch {epoch}, but no state exists from which "
+                "to continue: "
                 "call run.checkpoint(model=model, ...) in every epoch, and run.restore before the loop"
             )
         raise StretchOver(f"the params of trial {self.number} change after epoch {epoch}")

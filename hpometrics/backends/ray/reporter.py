@@ -154,7 +154,7 @@ class HandedOn:
         path = self.checkpoint_of(epoch)
         if path is None:
             raise RunError(
-                f"a population hands on the state at the end of every {self.interval} epochs, and there is "
+                f"a population passes on the state at the end of every {self.interval} epochs, and there is "
                 f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before "
                 "the loop"
             )
@@ -185,7 +185,7 @@ class Resumable:
         """
         if self.checkpoint_of(epoch) is None:
             raise RunError(
-                "a trial whose resources change goes on from the state of its latest epoch, and there is "
+                "a trial whose resources change continues from the state of its latest epoch, and there is "
                 f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in every epoch, and "
                 "run.restore before the loop"
             )

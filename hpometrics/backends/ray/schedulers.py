@@ -341,7 +341,8 @@ def _adopted(scheduler: TrialScheduler, direction: Direction, key: str) -> Trial
         )
     if metric not in (None, key):
         raise DirectionError(
-            f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
+            f"the {kind} has metric={metric!r}; leave it out; "
+            "the scheduler receives the metric's current value"
         )
     if metric is None:
         scheduler.set_search_properties(key, None if mode else direction.mode)

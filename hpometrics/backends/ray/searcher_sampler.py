@@ -139,7 +139,7 @@ class SearcherSampler(BaseSampler):
         mode = "min" if study.direction == StudyDirection.MINIMIZE else "max"
         domains = {name: _domain(one) for name, one in space.items()}
         if not searcher.set_search_properties(_VALUE, mode, domains):
-            raise ConfigError("it takes no search space; it must be created without a space of its own")
+            raise ConfigError("it must be created without its own search space")
         return searcher
 
     def _create(self, seed: int | None, points: list[dict[str, Any]]) -> Searcher:

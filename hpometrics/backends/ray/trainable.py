@@ -148,7 +148,7 @@ class ReplayCourse(Course):
         if trials.directory is None:
             raise RunError("pbt_replay changes params and records that; set directory=")
         if trials.repeats > 1:
-            raise RunError("pbt_replay trains each trial under a seed of its own; leave repeats out")
+            raise RunError("pbt_replay trains each trial with its own seed; leave repeats out")
 
     def first_points(
         self, points: Iterable[Mapping[str, Any]], warm_start: Sequence[Any], count: int
@@ -187,9 +187,9 @@ class ReallocatedCourse(Course):
         """Check that a trial can go on in another process."""
         what = "a ResourceChangingScheduler"
         if trials.directory is None:
-            raise RunError(f"{what} lets trials go on in other processes, from their records; set directory=")
+            raise RunError(f"{what} continues trials in other processes, from their records; set directory=")
         if trials.spec.checkpoints == "none":
-            raise RunError(f"{what} lets trials go on from their checkpoints; let the latest be kept")
+            raise RunError(f"{what} continues trials from their checkpoints; keep the latest one")
         if trials.repeats > 1:
             raise RunError(f"{what} pauses a trial in its only run; leave repeats out")
         if reuse_actors:
@@ -228,7 +228,7 @@ def _alone(trials: Trials, number: int) -> Iterator[Path]:
     """Wait until the process that Tune has paused the trial in has written all; yield its directory."""
     home = trials.directory_of(number)
     if home is None:
-        raise RunError("a member of a population has a record; give directory=")
+        raise RunError("a member of a population needs a record; set directory=")
     make_private(home)
     with FileLock(home / ".at-work"):
         yield home

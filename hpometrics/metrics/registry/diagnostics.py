@@ -64,7 +64,7 @@ def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction
     own = entry.direction
     if own is None and direction is None:
         raise DirectionError(
-            f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}} or maximize"
+            f"{name} has no direction; write {{metric: {name}, direction: minimize}} or maximize"
         )
     if own is not None and direction not in (None, own):
         raise DirectionError(f"{name} must be {own.value}d, but direction says {direction}")

@@ -204,7 +204,7 @@ class Interactions:
         if len(twice):
             row, item = (int(values[twice[0]]) for values in (rows, self.items))
             raise MetricInputError(
-                f"{name}: item {item} stands twice in row {row}; each item of a row is given once"
+                f"{name}: item {item} appears twice in row {row}; each item of a row is given once"
             )
 
 

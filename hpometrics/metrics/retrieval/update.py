@@ -77,7 +77,7 @@ class Update:
             MetricInputError: they do not describe a batch of rankings.
         """
         if not isinstance(feature, Ranking):
-            raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
+            raise MetricInputError(f"a batch of rankings needs the output Ranking(), got {feature}")
         logit_scores = read_scores(logits, scores, extras)
         queries = indexes if queries is None else queries
         if queries is not None:
@@ -172,7 +172,7 @@ def check_queries(feature: Ranking, users: Any, items: Any) -> None:
         raise MetricInputError("queries= say which row a pair is in; leave out users=")
     if items is None and (feature.seen is not None or feature.num_negatives is not None):
         raise MetricInputError(
-            "documents of queries are not numbered, so that none is masked as seen or drawn; leave out seen= "
+            "documents of queries have no numbers, so none can be masked as seen or drawn; leave out seen= "
             "and num_negatives= of the output, or give the item of each pair as items="
         )
 
@@ -362,7 +362,7 @@ def read_target(
         MetricInputError: there is no target, or it does not match the scores.
     """
     if target is None:
-        raise MetricInputError("an update needs target=, what is relevant to each row; got scores alone")
+        raise MetricInputError("an update needs target=, the relevant items of each row; got scores only")
     (rows, width), threshold, void = scoring.shape, feature.relevance_threshold, feature.unjudged
     if isinstance(target, np.ndarray) or (isinstance(target, Tensor) and target.layout is torch.strided):
         dense = as_tensor(target, "target=")

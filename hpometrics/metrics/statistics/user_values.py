@@ -218,7 +218,7 @@ def popularity_of_users(output: OutputFeature) -> dict[str, UserFacts]:
         return {}
     if output.item_popularity is None and output.seen is None:
         return {}
-    return {"popularity": UserFacts("popularity of what is relevant to users", _popularity)}
+    return {"popularity": UserFacts("popularity of the items that are relevant to users", _popularity)}
 
 
 def _popularity(batch: Outputs) -> NamedTensors:

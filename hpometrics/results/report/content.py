@@ -37,17 +37,17 @@ from .figures import report_figures
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
-    "stated": "The direction is stated in the sweep file; the metric has none of its own.",
-    "engine": "The direction is that of the engine's own metric.",
-    "mixed": "Each term goes in the direction of its own metric, or in the one that the sweep file states.",
+    "stated": "The sweep file states the direction; the metric does not have one.",
+    "engine": "The engine's own metric sets the direction.",
+    "mixed": "Each term has the direction of its metric, or the one that the sweep file states.",
 }
 _MEANINGS = {
     TrialState.COMPLETE: "trained to its end; only these are ranked",
     TrialState.PRUNED: "stopped early, as it did worse than others at the same epoch",
     TrialState.FAILED: "ended by an error",
     TrialState.INFEASIBLE: "trained to its end, but a constraint is broken",
-    TrialState.INTERRUPTED: "stopped with the sweep; goes on when it is run again",
-    TrialState.RUNNING: "at work, or left by a process that died; goes on when the sweep is run again",
+    TrialState.INTERRUPTED: "stopped with the sweep; resumes when you run the sweep again",
+    TrialState.RUNNING: "at work, or left by a process that died; resumes when you run the sweep again",
     TrialState.WAITING: "not begun",
 }
 _PLOTLY = "plotly-cartesian.min.js.gz"

@@ -236,7 +236,7 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None)
     if not front:
         return Figure("front", title, "No trial is complete.")
     if len(names) > _MOST_OBJECTIVES:
-        return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
+        return Figure("front", title, f"Not drawn: {len(names)} objectives do not fit on a page.")
     points = {record.number: record.scores(names) for record in complete}
     numbers = [record.number for record in front]
     knee = numbers[knee_of([points[n] for n in numbers], list(resolved.optimized.values()))]
@@ -272,7 +272,7 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None)
         for across, up in combinations(names, 2)
     ]
     caption = (
-        "A dot is a complete trial; those of the front are dominated by no other one. The star is the knee, "
+        "A dot is a complete trial; no other trial dominates those of the front. The star is the knee, "
         "the trial of the front that is farthest from the plane through the best by each objective."
     )
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", tuple(drawings))

@@ -59,7 +59,7 @@ def param_figures(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     """Draw the figures of the params that vary, by the first objective."""
     space = space_of(resolved)
     if space is None:
-        yield Figure("params", "Params", "A list of params has no space to draw.")
+        yield Figure("params", "Params", "A list of params does not define a search space.")
         return
     study = study_of(records, resolved, space, infeasible=True)
     trained = study.get_trials(deepcopy=False, states=(OptunaState.COMPLETE,))

@@ -253,7 +253,7 @@ def test_what_cannot_judge_is_refused(prune_by, pruner, error, text):
 
 def test_what_is_judged_has_a_direction_and_is_of_validation_data():
     """A metric without one, one of the test split, and one objective by dominance are refused."""
-    with pytest.raises(DirectionError, match="lr has no direction of its own"):
+    with pytest.raises(DirectionError, match="lr has no direction"):
         OptunaObjective(train, SPACE, metric=[AUC, COST], track=["lr"], prune_by="lr")
     with pytest.raises(RunError, match="prune_by='test:accuracy': "):
         OptunaObjective(

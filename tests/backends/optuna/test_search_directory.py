@@ -94,7 +94,9 @@ def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)
-    with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search a dir"):
+    with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search its own"):
+        RecordError, match="another seed, space or sampler drew it; give this search its own dir"
+    ):
         search_on(tmp_path, None, None, 1, seed=4)
 
 
@@ -214,7 +216,7 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path, place):
         lambda study: study.optimize(objective, n_trials=1),
         partial(objective.optimize, n_trials=1),
     ):
-        with pytest.raises(RecordError, match=r"/taken: is a file, where a directory is wanted"):
+        with pytest.raises(RecordError, match=r"/taken: is a file, but a directory is needed"):
             start(objective.create_study())
 
 

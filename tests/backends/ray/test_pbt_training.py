@@ -226,7 +226,7 @@ def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
     """At the first change of the params."""
     objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", make_train(False))
     results = tuner.fit()
-    with pytest.raises(NoFiniteValueError, match=r"no state to go on from: call run\.checkpoint"):
+    with pytest.raises(NoFiniteValueError, match=r"from which to continue: call run\.checkpoint"):
         objective.best(results)
 
 
@@ -280,7 +280,7 @@ def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
     ("facts", "arguments", "said"),
     [
         ({}, {}, "from their records; set directory="),
-        ({"directory": "x", "checkpoints": "none"}, {}, "let the latest be kept"),
+        ({"directory": "x", "checkpoints": "none"}, {}, "keep the latest one"),
         ({"directory": "x", "repeats": 2}, {}, "leave repeats out"),
         ({"directory": "x"}, {"reuse_actors": True}, "leave reuse_actors out"),
     ],

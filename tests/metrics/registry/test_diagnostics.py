@@ -55,7 +55,7 @@ def test_a_search_may_optimize_one(name, stated, direction):
         (
             "gpu_mem",
             None,
-            r"gpu_mem has no direction of its own; say \{metric: gpu_mem, direction: minimize\}",
+            r"gpu_mem has no direction; write \{metric: gpu_mem, direction: minimize\}",
         ),
         ("exps", "minimize", "exps must be maximized, but direction says minimize"),
     ],

@@ -62,7 +62,7 @@ def test_without_grades_each_counts_one(given):
         ([[True]], "item ids and offsets are whole numbers, got torch.bool"),
         ([[1], [5]], r"item ids lie in 0\.\.4, got values from 1 to 5"),
         ([[-1]], r"item ids lie in 0\.\.4, got values from -1 to -1"),
-        ([[1], [3, 2, 3]], "item 3 stands twice in row 1"),
+        ([[1], [3, 2, 3]], "item 3 appears twice in row 1"),
         (([0, 2], [1]), r"offsets rise from 0 to the number of items, 1; got \[0, 2\]"),
         (([0, 2, 1, 3], [1, 2, 3]), "offsets rise from 0 to the number of items, 3"),
         (([[0, 1]], [1]), "packed offsets and items have one dimension each"),

@@ -29,7 +29,7 @@ def test_an_id_in_two_rows_is_no_repetition():
     items, scores = torch.tensor([[7, 2**62 - 1]] * 5), torch.tensor([[2.0, 1.0]] * 5)
     target = [[7, 2**62 - 1], [1], [1], [1], [7]]
     assert measured("hit_rate@1", scores=scores, items=items, target=target) == 0.4
-    with pytest.raises(MetricInputError, match="item 7 stands twice in row 4"):
+    with pytest.raises(MetricInputError, match="item 7 appears twice in row 4"):
         measured("hit_rate@1", scores=scores, items=items, target=[*target[:4], [7, 7]])
 
 

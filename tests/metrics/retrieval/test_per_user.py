@@ -179,7 +179,7 @@ def test_a_metric_alone_keeps_them_too():
 
 
 def test_what_is_missing_is_said():
-    """Users must be named; nothing is kept unless asked for; a state of means is no state of values."""
+    """Users must be named; nothing is saved unless asked for; a state of means is no state of values."""
     batch = drawn()
     with pytest.raises(MetricInputError, match="values are kept by user; pass users="):
         fed(names=["ndcg@5"]).update(scores=batch["scores"], target=batch["target"])

@@ -86,8 +86,8 @@ def test_queries_are_rows(keyword):
 @pytest.mark.parametrize(
     ("output", "given", "text"),
     [
-        (Ranking(seen=[[0]]), {}, "documents of queries are not numbered"),
-        (Ranking(num_negatives=1), {}, "documents of queries are not numbered"),
+        (Ranking(seen=[[0]]), {}, "documents of queries have no numbers"),
+        (Ranking(num_negatives=1), {}, "documents of queries have no numbers"),
         (Ranking(), {"users": [0, 0]}, "leave out users="),
     ],
 )

@@ -48,7 +48,7 @@ def test_empty_texts_are_filled():
 
 @pytest.mark.parametrize("text", ["", ".", "a .", "a . . x ."])
 def test_texts_without_words_have_no_length(text):
-    """From bytes as from words: no text at all, or one of which nothing is kept."""
+    """From bytes as from words: no text at all, or one of which nothing is saved."""
     found, wanted = number_bytes(text.encode(), ".", ["a"]), number_running_words(text.split(), ".", ["a"])
     assert found.lengths.tolist() == wanted.lengths.tolist()
     assert len(found.ids) == len(wanted.ids)

@@ -80,7 +80,7 @@ def test_a_direction_that_the_file_states_is_said_to_be_its_own(tmp_path):
     """A value that the engine reports has none in the registry."""
     text = changed("optimize: roc_auc, track: [accuracy]", "optimize: {metric: cost, direction: minimize}")
     assert (
-        "minimize: cost. The direction is stated in the sweep file"
+        "minimize: cost. The sweep file states the direction"
         in Report.read(written(tmp_path, (), text)).direction
     )
 
@@ -118,7 +118,7 @@ def test_reasons_of_failed_trials_are_cut(tmp_path, monkeypatch):
 def test_a_sweep_without_a_complete_trial_has_a_report(tmp_path):
     """It says why there is no optimum."""
     report = Report.read(written(tmp_path, FOUR[2:]))
-    assert report.best is None and report.origin.startswith("no trial is complete, so there is no best: ")
+    assert report.best is None and report.origin.startswith("no trial is complete yet: ")
     assert report.params == report.values == []
 
 

@@ -98,7 +98,7 @@ def test_the_best_row_is_marked_and_others_rank_below(tmp_path):
     text = write_report(written(tmp_path / "a")).read_text()
     assert re.search(r'<tr class="best"><td class="score">1</td><td class="score">1</td>', text)
     none = write_report(written(tmp_path / "b", [trial(0, [], TrialState.RUNNING)])).read_text()
-    assert "no trial is complete, so there is no best: 1 running" in none and 'class="best"' not in none
+    assert "no trial is complete yet: 1 running" in none and 'class="best"' not in none
 
 
 def test_the_page_needs_no_plotly_in_python(tmp_path):
