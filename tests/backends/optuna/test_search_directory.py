@@ -95,8 +95,6 @@ def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)
     with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search its own"):
-        RecordError, match="another seed, space or sampler drew it; give this search its own dir"
-    ):
         search_on(tmp_path, None, None, 1, seed=4)
 
 
