@@ -1,4 +1,4 @@
-"""Files of Hydra, Ray Tune, WarpRec, RecBole and KerasTuner: what their examples of 2026 mean here.
+"""Files of Hydra, Ludwig, Ray Tune, WarpRec, RecBole and KerasTuner: what their examples of 2026 mean here.
 
 The examples are facts, keys and values, that were read from the tools' public repositories.
 """
@@ -88,7 +88,36 @@ HYPER_TEST = (
     "train_batch_size choice [512,1024,2048]",
     "mlp_hidden_size choice ['[64,64,64]','[128,128]']",
 )
+WINE = {
+    "input_features": [{"name": name, "type": "number"} for name in ("alcohol", "density", "pH")],
+    "output_features": [{"name": "quality", "type": "number"}],
+    "combiner": {"type": "concat", "num_fc_layers": 2, "output_size": 64, "dropout": 0.1},
+    "trainer": {"epochs": 15, "batch_size": 128, "learning_rate": 0.001, "early_stop": 5},
+    "hyperopt": {
+        "executor": {
+            "type": "optuna",
+            "num_samples": 20,
+            "sampler": "auto",
+            "pruner": None,
+            "study_name": "ludwig_wine_rmse",
+            "storage": None,
+            "time_budget_s": 1800,
+        },
+        "parameters": {
+            "trainer.learning_rate": {"space": "loguniform", "lower": 0.00001, "upper": 0.1},
+            "trainer.batch_size": {"space": "int", "lower": 32, "upper": 256},
+            "combiner.num_fc_layers": {"space": "int", "lower": 1, "upper": 4},
+            "combiner.output_size": {"space": "choice", "categories": [32, 64, 128, 256]},
+        },
+        "output_feature": "quality",
+        "metric": "root_mean_squared_error",
+        "goal": "minimize",
+        "split": "validation",
+    },
+}
+"""`examples/hyperopt/config_optuna.yaml` of Ludwig, with three of its eleven input features."""
 EXAMPLES = {
+    "config_optuna.yaml": yaml.safe_dump(WINE, sort_keys=False),
     "sphere.yaml": sweeper(**SPHERE),
     "front.yaml": sweeper(**FRONT),
     "typed.yaml": sweeper(search_space={"x": {"type": "float", "low": 1e-3, "high": 1, "log": True}}),
@@ -286,6 +315,36 @@ def test_the_sampler_storage_and_jobs_of_hydra(tmp_path):
         assert config["search"] == {"sampler": {"tpe": {"n_startup_trials": 5}}}
         assert config["backend"] == {"optuna": {"workers": 4, **({"storage": storage} if kept else {})}}
         assert ("storage: is left out" in remarks) is not kept and "pw" not in remarks
+
+
+def test_the_optuna_executor_of_ludwig(tmp_path):
+    """Its whole ranges include both bounds, and its sampler is one of the executor."""
+    config, remarks = converted(tmp_path, "config_optuna.yaml", yaml.safe_dump(WINE))
+    assert config["space"] == {
+        "trainer.learning_rate": {"float": [1e-5, 0.1], "log": True},
+        "trainer.batch_size": {"int": [32, 256]},
+        "combiner.num_fc_layers": {"int": [1, 4]},
+        "combiner.output_size": {"choice": [32, 64, 128, 256]},
+    }
+    assert config["search"] == {"sampler": "tpe"} and config["backend"] == "optuna"
+    assert config["budget"] == {"trials": 20, "time": "0.5h", "epochs": 15}
+    assert "sampler: is Optuna's AutoSampler; tpe is written" in remarks
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ({"lower": 0, "upper": 1}, {"float": [0, 1]}),
+        ({"space": "float", "lower": 0, "upper": 1}, {"float": [0, 1]}),
+        ({"space": "randint", "lower": 1, "upper": 4}, {"int": [1, 4]}),
+        ({"space": "categorical", "categories": ["relu", "tanh"]}, {"choice": ["relu", "tanh"]}),
+    ],
+)
+def test_the_spaces_of_the_optuna_executor_of_ludwig(parameter, expected, tmp_path):
+    """They are Optuna's: `randint` has its upper bound, and a missing `space` is uniform."""
+    hyperopt = {"executor": {"type": "optuna", "sampler": "gp"}, "parameters": {"trainer.x": parameter}}
+    config, _ = converted(tmp_path, "config.yaml", yaml.safe_dump({"hyperopt": hyperopt}))
+    assert config["space"] == {"trainer.x": expected} and config["search"]["sampler"] == "gp"
 
 
 def test_a_grid_of_rllib(tmp_path):
