@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from sample_sweeps import problems_of
 
-from hpometrics.config.placeholders import Filling, fill
+from hpometrics.config.placeholders import Filling, fill, program_path
 from hpometrics.exceptions import ConfigError
 
 PARAMS = {
@@ -114,12 +115,26 @@ def test_macros_of_wandb_mean_the_same(monkeypatch):
     assert fill(["${args_append_hydra}", "${args_override_hydra}"], trial)[::5] == ["+lr=0.1", "++lr=0.1"]
     assert json.loads(fill(["${args_json}"], trial)[0]) == dict(trial.params)
     assert fill(["${args_json_file}"], trial) == ["/t/params.json"]
-    assert fill(["${env}", "${interpreter}"], trial) == ["/usr/bin/env", "python"]
+    assert fill(["${env}", "${interpreter}"], trial) == ["/usr/bin/env", sys.executable]
     monkeypatch.setenv("DATA", "/data set")
     assert fill(["--data=${envvar:DATA}"], trial) == ["--data=/data set"]
     monkeypatch.delenv("DATA")
     with pytest.raises(ConfigError, match="the environment has no DATA"):
         fill(["--data=${envvar:DATA}"], trial)
+
+
+def test_the_path_of_a_program_begins_with_the_interpreter_of_hpometrics(monkeypatch):
+    """So `python` has what is installed beside hpometrics, unless the user has activated an environment."""
+    home = str(Path(sys.executable).parent)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert program_path() == f"{home}:/usr/bin:/bin"
+    monkeypatch.setenv("PATH", f"/usr/bin:{home}/")
+    assert program_path() == f"/usr/bin:{home}/"
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", "/home/ada/project")
+    assert program_path() == "/usr/bin"
 
 
 def test_a_param_of_the_same_name_comes_first():

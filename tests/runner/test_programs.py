@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -285,15 +284,26 @@ def test_dotted_params_are_nested_for_wandb(run):
     assert [record.value for record in home.records()] == [0.25, 0.5, 0.125], home.records()[0].reason
 
 
-def test_a_command_of_wandb_is_named_by_its_script(run, monkeypatch):
+def test_a_command_of_wandb_is_named_by_its_script(run):
     """Not by the placeholder in front of it; one that is not there ends the sweep before it begins."""
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     python, command = json.dumps([sys.executable, "script.py"]), "['${env}', '${interpreter}', script.py]"
     text = sweep_file(more=", metrics_from: stdout").replace(python, command)
     _, home = run(text, "raise SystemExit(1)")
     assert str(home.records()[0].reason) == "RunError: the program 'script.py' ended with exit code 1"
     result, _ = run(text.replace("script.py", "scrip.py"))
     assert result.exit_code == 2 and "engine.command: there is no script 'scrip.py' in " in result.stderr
+
+
+@pytest.mark.parametrize("word", ["python", "${interpreter}"])
+def test_python_is_the_one_that_runs_hpometrics(run, monkeypatch, word):
+    """Also where its environment is not activated: the program can import what is installed beside it."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    text = sweep_file(budget="trials: 1, epochs: 1").replace(sys.executable, word)
+    result, home = run(text, "import sys, hpometrics\nhpometrics.log(accuracy=len(sys.executable))")
+    assert result.exit_code == 0, result.output
+    assert home.records()[0].value == len(sys.executable)
 
 
 def test_a_program_that_logs_nothing_to_wandb_is_named(run):
