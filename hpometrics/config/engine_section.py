@@ -29,7 +29,7 @@ from .fields import (
     one_key,
     wrong,
 )
-from .placeholders import objections, placeholders, split_params
+from .placeholders import objections, passes_params, placeholders, split_params
 
 
 def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
@@ -180,9 +180,17 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     """
     fixed, secrets = split_params(engine.params)
     params = [*fixed, *(name for name in space.params if name not in engine.params)]
-    for index, text in objections(engine.command or (), params, secrets):
-        yield ("engine", "command", index), text
+    wrong_parts = list(objections(engine.command or (), params, secrets))
+    yield from ((("engine", "command", index), text) for index, text in wrong_parts)
     source = engine.metrics_from
+    searched = [name for name in space.params if name not in engine.params]
+    reads_wandb = source is not None and source.wandb is not None
+    passes = reads_wandb or wrong_parts or passes_params(engine.command or (), searched)
+    if engine.command and searched and not passes:
+        names, example = ", ".join(searched[:3]), searched[0]
+        text = f"passes no param of the space ({names}), so all trials would be the same; "
+        how = f"add {{args}}, --{example}={{{example}}} or {{params_file}}"
+        yield ("engine", "command"), text + how
     if source is None:
         return
     yield from _name_problems(source, wanted)

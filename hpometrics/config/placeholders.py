@@ -373,6 +373,14 @@ def placeholders(text: str) -> Iterator[str]:
     yield from (match["name"] for match in _TOKEN.finditer(text) if match["name"] is not None)
 
 
+def passes_params(command: Iterable[str], params: Iterable[str]) -> bool:
+    """Return whether a command passes at least one of these params to its program, or the file of all."""
+    names = {*params, *_LISTS, "params_file", "dir"}
+    macros = {*_MACRO_LISTS, "args_json", "args_json_file"}
+    matches = (match for part in command for match in _TOKEN.finditer(part))
+    return any(match["name"] in names or match["macro"] in macros for match in matches)
+
+
 def objections(
     parts: Sequence[str], params: Iterable[str], secrets: Iterable[str] = (), whole: bool = True
 ) -> Iterator[tuple[int, str]]:

@@ -137,6 +137,26 @@ def test_the_path_of_a_program_begins_with_the_interpreter_of_hpometrics(monkeyp
     assert program_path() == "/usr/bin"
 
 
+@pytest.mark.parametrize("part", ["{seed}", "{optimizer.type}", "{checkpoint}", "${interpreter}"])
+def test_a_command_that_passes_no_param_of_the_space_is_refused(part):
+    """Its trials would all be the same, and one of them the best; a fixed param is no other trial."""
+    [problem] = problems_of(sweep("python", "train.py", part))
+    assert "engine.command: passes no param of the space (lr, " in problem
+    assert "write" not in problem and "add {args}, --lr={lr} or {params_file}" in problem
+
+
+@pytest.mark.parametrize("part", ["{args}", "--lr={lr}", "{depth}", "{params_file}", "{dir}", "${args_json}"])
+def test_a_command_that_passes_a_param_is_a_sweep(part):
+    """By an argument, the file of the params or its directory."""
+    assert problems_of(sweep("python", "train.py", part)) == []
+
+
+def test_a_command_whose_params_are_in_wandb_config_is_a_sweep():
+    """With `metrics_from: wandb` the program reads them from `wandb.config`."""
+    text = sweep("python", "train.py").replace('"train.py"]', '"train.py"], metrics_from: wandb')
+    assert problems_of(text) == []
+
+
 def test_a_param_of_the_same_name_comes_first():
     """A sweep over seeds passes its own."""
     assert fill(["--seed={seed}"], Filling({"seed": 11}, 7, Path("/t"))) == ["--seed=11"]

@@ -426,7 +426,9 @@ def test_hyperband_divides_the_reports_of_a_trial():
 
 def test_a_program_has_no_steps():
     """It makes a report when it likes."""
-    text = STEPS.replace("target: toy_engine:learn, output: binary", "command: [python3, program.py]")
+    text = STEPS.replace(
+        "target: toy_engine:learn, output: binary", "command: [python3, program.py, '{args}']"
+    )
     text = text.replace("optimize: roc_auc, track: [accuracy]", "optimize: roc_auc")
     [problem] = problems_of(text)
     assert "budget.steps: a program decides when to report; set epochs" in problem
