@@ -21,7 +21,8 @@ from .._redaction import hide, is_secret, mask_secrets
 from .._text import did_you_mean
 from ..backends.registry import BACKENDS
 from ..exceptions import ConfigError
-from .document import MAX_BYTES, Document, Path as Place, ScalarError, read_plain
+from .document import MAX_BYTES, Document, Path as Place
+from .scalars import ScalarError, read_plain
 
 _INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
 _SCRIPTS = (".py", ".R", ".r", ".jl", ".js", ".mjs", ".sh", ".pl", ".rb")

@@ -80,6 +80,9 @@ def test_text_stays_text(text):
         ("a: !env HOME", "x.yaml:1:4: the tag !env is not used here"),
         ("a: !!binary aGk=", "x.yaml:1:4: the tag tag:yaml.org,2002:binary is not used here"),
         ("a: !!python/object/apply:os.system [ls]", "x.yaml:1:4: the tag tag:yaml.org,2002:python/object"),
+        ("a: !!int 1.5", "x.yaml:1:4: !!int does not fit '1.5'; leave the tag out"),
+        ("a: !!float {}", "x.yaml:1:4: the tag tag:yaml.org,2002:float is not used here"),
+        ("a: !!float .nan", "x.yaml:1:4: .nan is not a value that a sweep can use"),
         ("a: .nan", "x.yaml:1:4: .nan is not a value that a sweep can use; write a finite number"),
         ("a: -.inf", "x.yaml:1:4: -.inf is not a value that a sweep can use"),
         ("a: 1e999", "x.yaml:1:4: 1e999 is too large"),
@@ -175,3 +178,11 @@ def test_what_is_refused_does_not_end_the_reading():
     assert [problem.mark.line for problem in document.problems] == [1, 2, 2, 3, 4]
     assert document.broken == {("a",), ("b", 1), ("b", 2), ("d",)}
     assert (document.data["c"], document.data["e"]) == (3, 5)
+
+
+def test_the_tags_of_scalars_are_read():
+    """PyYAML reads `1e-5` as text, so files of other tools write `!!float 1e-5`."""
+    text = "a: !!float 1e-5\nb: !!float 1\nc: !!int 3\nd: !!str 010\ne: !!bool true\nf: !!null ''\n"
+    data = parse_document(text, "x.yaml").data
+    assert data == {"a": 1e-5, "b": 1.0, "c": 3, "d": "010", "e": True, "f": None}
+    assert type(data["b"]) is float

@@ -49,6 +49,12 @@ def ludwig(tmp_path: Path, parameter: str) -> object:
     return config["space"].get("trainer.x", config["space"])
 
 
+def test_a_tagged_bound_of_wandb_is_a_number(tmp_path):
+    """As W&B's users write `1e-5`, which PyYAML would read as text."""
+    dimension, _ = wandb(tmp_path, "{distribution: log_uniform_values, min: !!float 1e-5, max: !!float 1e-1}")
+    assert dimension == {"float": [1e-5, 0.1], "log": True}
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_written_checks(file, tmp_path):
     """The file is taken by `check` as it is; what was not carried over is printed, and stands at its head."""
