@@ -42,13 +42,13 @@ def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
 def _parse_source(value: Any) -> Any:
     if value == "stdout":
         return None
-    if value == "wandb":
-        return {"wandb": "{dir}"}
+    if value in ("wandb", "tensorboard"):
+        return {value: "{dir}"}
     if isinstance(value, dict):
         one_key(value, SOURCES, "metrics_from")
     elif value is not None and not isinstance(value, MetricsFrom):
         raise wrong(
-            f"expected stdout, wandb, or a mapping of one of {', '.join(SOURCES)}, got "
+            f"expected stdout, wandb, tensorboard, or a mapping of one of {', '.join(SOURCES)}, got "
             f"{excerpt(repr(value), 60)}"
         )
     return value
@@ -89,7 +89,8 @@ class MetricsFrom(Strict):
     jsonl: Path | None = None
     """A file with a JSON object per line that the program writes; `epoch` groups its lines."""
     tensorboard: Path | None = None
-    """A directory of TensorBoard's event files; needs tensorboardX."""
+    """A directory of TensorBoard's event files; `metrics_from: tensorboard` is that of the trial, which the
+    program gets as `{dir}`. Needs tensorboardX."""
     wandb: Path | None = None
     """The directory for the offline files of W&B, of a program that calls `wandb.log`; `metrics_from: wandb`
     is that of the trial. `wandb.config` has the params. Needs wandb."""
@@ -115,7 +116,9 @@ _EVENTS = "tensorboardX"  # reads event files, and comes with Ray Tune
 SOURCES = ("csv", "jsonl", "tensorboard", "wandb", "regex")
 MetricsFromForm = Annotated[
     MetricsFrom | None,
-    BeforeValidator(_parse_source, json_schema_input_type=Literal["stdout", "wandb"] | MetricsFrom),
+    BeforeValidator(
+        _parse_source, json_schema_input_type=Literal["stdout", "wandb", "tensorboard"] | MetricsFrom
+    ),
 ]
 
 
