@@ -128,7 +128,7 @@ class Document:
 
     `assignments` are the `--set key=value` texts that have changed it. A value at a path in `broken` has a
     problem of its own and cannot be used. `indices` maps the path of a list without its broken items to the
-    indices that the remaining items had in the file.
+    indices that the remaining items had in the file. It is `incomplete` if it lacks a file that it includes.
     """
 
     source: str
@@ -139,6 +139,7 @@ class Document:
     assignments: list[str] = field(default_factory=list)
     broken: set[Path] = field(default_factory=set)
     indices: dict[Path, list[int]] = field(default_factory=dict)
+    incomplete: bool = False
 
     def add(self, path: Path, text: str) -> None:
         """Add a problem at a path, unless a part of the value there is broken and so cannot be judged."""
@@ -413,6 +414,9 @@ def _key_without_colon(err: yaml.YAMLError, text: str) -> tuple[int, str] | None
         number = err.context_mark.line
     elif err.problem == "mapping values are not allowed here":
         number = max((one for one in range(err.problem_mark.line) if lines[one].strip()), default=0)
+    elif err.problem.startswith("expected <block end>, but found '}'"):  # space {lr: {float: [0, 1]}}
+        key = re.match(r"\s*([\w.-]+)\s+[\[{]", lines[err.problem_mark.line])
+        return (err.problem_mark.line + 1, key[1]) if key else None
     else:
         return None
     key = re.match(r"\s*([\w.-]+)\s(?!.*:(\s|$))", lines[number].partition(" #")[0])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
+from sample_sweeps import problems_of
 
 from hpometrics.config import document as loader
 from hpometrics.config.document import (
@@ -10,8 +11,8 @@ from hpometrics.config.document import (
     parse_document,
     parse_value,
     read_document,
-    read_plain,
 )
+from hpometrics.config.scalars import read_plain
 from hpometrics.config.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), max_size=20)
@@ -186,3 +187,11 @@ def test_the_tags_of_scalars_are_read():
     data = parse_document(text, "x.yaml").data
     assert data == {"a": 1e-5, "b": 1.0, "c": 3, "d": "010", "e": True, "f": None}
     assert type(data["b"]) is float
+
+
+@pytest.mark.parametrize("line", ["space {lr: {float: [0, 1]}}", "space {lr: 1}"])
+def test_a_section_without_its_colon_is_named(line):
+    """YAML reads a key `space {lr`; nothing else is called missing because of it."""
+    text = f"engine: a:train\n{line}\nmetrics: {{optimize: accuracy}}\nbudget: {{trials: 1}}\n"
+    [problem] = problems_of(text)
+    assert problem.startswith("sweep.yaml:2:1: a key ends in a colon, as in space: ")
