@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpometrics import Choice, Float, OptunaObjective, RayObjective, Reported
+from hpometrics import Choice, Float, ListObjective, OptunaObjective, RayObjective, Reported
 
 
 @pytest.mark.parametrize("kind", [OptunaObjective, RayObjective])
@@ -17,3 +17,20 @@ def test_an_objective_is_a_table_in_a_notebook(kind):
         "<tr><td>x</td><td>float</td><td>low 0.0, high 1.0</td></tr>"
         "<tr><td>k</td><td>choice</td><td>options (&#x27;&lt;a&gt;&#x27;, &#x27;b&#x27;)</td></tr></table>"
     )
+
+
+def test_a_notebook_prints_short_lines():
+    """Of an objective, a run and the best trial: what is optimized, how far it is, and the params."""
+
+    def train(params, run):
+        shown.append(repr(run))
+        for _ in run.epochs(2):
+            run.log(loss=params["lr"])
+        shown.append(repr(run))
+
+    shown = []
+    objective = ListObjective(train, [{"lr": 0.5}, {"lr": 0.25}], metric=Reported("loss", "minimize"))
+    assert repr(objective) == "ListObjective(minimize loss, over a list)"
+    best = objective.best(objective.run())
+    assert repr(best) == str(best) == "Best(trial 1, epoch 0: loss 0.25 (minimize); lr=0.25)"
+    assert shown[:2] == ["Run(minimize loss, 0 epochs)", "Run(minimize loss, 2 epochs, 0.5 at epoch 0)"]
