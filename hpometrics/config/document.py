@@ -350,11 +350,11 @@ class _Builder:
         if any("\ud800" <= char <= "\udfff" for char in text):
             self._add_problem(event, "half a surrogate pair is not text", path)
             return ""
-        is_tagged = event.tag in TAGS
-        if event.style and not is_tagged:
+        tag = event.tag if event.tag in TAGS else None
+        if event.style and tag is None:
             return text
         try:
-            return read_tagged(event.tag, text) if is_tagged else read_plain(text)
+            return read_plain(text) if tag is None else read_tagged(tag, text)
         except ScalarError as err:
             self._add_problem(event, str(err), path)
             return 0
@@ -414,7 +414,7 @@ def _key_without_colon(err: yaml.YAMLError, text: str) -> tuple[int, str] | None
         number = err.context_mark.line
     elif err.problem == "mapping values are not allowed here":
         number = max((one for one in range(err.problem_mark.line) if lines[one].strip()), default=0)
-    elif err.problem.startswith("expected <block end>, but found '}'"):  # space {lr: {float: [0, 1]}}
+    elif (err.problem or "").startswith("expected <block end>, but found '}'"):  # space {lr: {float: [0, 1]}}
         key = re.match(r"\s*([\w.-]+)\s+[\[{]", lines[err.problem_mark.line])
         return (err.problem_mark.line + 1, key[1]) if key else None
     else:

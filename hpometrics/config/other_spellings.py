@@ -212,8 +212,8 @@ def _exponents(steps: bool = False) -> Callable[..., str | None]:
 
     def read(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
         low, high, *rest = arguments
-        bounds = (float(f"{math.exp(bound):.6g}") for bound in (low, high))
-        return _range(*bounds, "float", log=True, step=rest[0] if steps else None)
+        low, high = (float(f"{math.exp(bound):.6g}") for bound in (low, high))
+        return _range(low, high, "float", log=True, step=rest[0] if steps else None)
 
     return read
 
