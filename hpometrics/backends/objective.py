@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from .._formatting import html_table
-from .._redaction import mask_secrets
+from .._redaction import excerpt, mask_secrets
 from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, DirectionError, RunError
@@ -100,8 +100,12 @@ class BaseObjective:
             train, directory, seed, fsync, loggers, facts, self._values(), repeats, retries
         )
 
+    def __repr__(self) -> str:
+        params = excerpt(", ".join(self.space.dimensions) or "a list", 200)
+        return f"{type(self).__name__}({self.trials.spec.goal}, over {params})"
+
     def _repr_html_(self) -> str:
-        title = ", ".join(f"{direction} {name}" for name, direction in self.optimized.items())
+        title = self.trials.spec.goal
         rows = []
         for name, dimension in self.space.dimensions.items():
             facts = describe(dimension)

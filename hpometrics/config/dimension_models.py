@@ -10,6 +10,7 @@ from .._redaction import excerpt
 from .fields import Condition, Option, ParamName, Params, PlainScalar, Strict, one_key, wrong
 from .other_spellings import line_of_mapping, line_of_text
 
+_FORMS = "{choice: [...]}, {float: [low, high]} or {int: [low, high]}"
 KINDS = ("float", "int", "normal", "choice", "value")
 
 
@@ -103,18 +104,16 @@ def kind_of(dimension: AnyDimension) -> str:
 
 def _dimension_shape(value: Any) -> Any:
     if isinstance(value, list):
-        raise wrong(
-            "a bare list is ambiguous; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}"
-        )
+        raise wrong(f"a bare list is ambiguous; write {_FORMS}")
     if value is None:
         raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
     if isinstance(value, str) and (line := line_of_text(value)) is not None:
-        text = f"{excerpt(value, 60)} is a dimension of another tool; write {line}"
+        text = f"{excerpt(value, 60)} is a dimension of another tool; write {line or _FORMS}"
         raise wrong(f"{text}, or {{value: ...}} if the text itself is meant")
     if not isinstance(value, dict):
         return {"value": value}
     if not any(kind in value for kind in KINDS) and (line := line_of_mapping(value)) is not None:
-        raise wrong(f"a dimension of another tool; write {line}")
+        raise wrong(f"a dimension of another tool; write {line or _FORMS}")
     one_key(value, KINDS, "a search dimension")
     return value
 

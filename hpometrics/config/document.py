@@ -1,14 +1,13 @@
 """A sweep file as a document: its data, the place of every key and value, and its problems.
 
 The reader accepts a small, safe dialect of YAML. It builds data from PyYAML's events, so that a document
-holds only mappings, lists and scalars: no tags, no aliases (hence no bombs), no merge keys, one document.
-Keys are text and unique. Scalars follow YAML 1.2; PyYAML follows YAML 1.1, where `1e-5` is text, `no` is
-False, `010` is 8 and `12:30` is 750.
+holds only mappings, lists and scalars: no tags but YAML's own of scalars (`!!float`), no aliases (hence no
+bombs), no merge keys, one document.
+Keys are text and unique; scalars follow YAML 1.2, which is in `scalars`.
 """
 
 from __future__ import annotations
 
-import math
 import pathlib
 import re
 import shlex
@@ -23,8 +22,8 @@ from .._redaction import excerpt, redacted
 from .._text import nearest, printable
 from ..exceptions import ConfigError
 from ..records._files import open_regular
+from .scalars import TAGS, ScalarError, read_plain, read_tagged
 
-Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value of a document."""
 
@@ -36,17 +35,6 @@ MAX_VALUES = 100_000
 MAX_KEYS = 1000
 MAX_PROBLEMS = 100
 
-_WORDS: dict[str, Scalar] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_INT = re.compile(r"[-+]?[0-9]+\Z")
-_BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
-_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
-_MAX_DIGITS = 400
 _MAX_PROBLEM_LENGTH = 2000  # characters; the longest of ours is a list of metrics to choose from
 _MAX_PRINTED = 50  # problems in one message
 _SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
@@ -66,52 +54,6 @@ def engine_text(engine: Mapping[str, Any]) -> str:
     'nets:train or svms:train'
     """
     return " or ".join(engine_targets(engine)) or shlex.join(engine["command"])
-
-
-class ScalarError(ValueError):
-    """A plain scalar is a number that no sweep can use."""
-
-
-def read_plain(text: str) -> Scalar:
-    """Return the value of an unquoted scalar.
-
-    Raises:
-        ScalarError: it is nan, infinity, or a number that does not fit into 64 bits.
-
-    >>> read_plain("1e-5"), read_plain("no"), read_plain("010"), read_plain("12:30"), read_plain("2024-01-02")
-    (1e-05, 'no', 10, '12:30', '2024-01-02')
-    """
-    if text in _WORDS:
-        return _WORDS[text]
-    if _NOT_FINITE.match(text):
-        raise ScalarError(f"{text} is not a value that a sweep can use; write a finite number")
-    if not _FLOAT.match(text) and not _BASED.match(text):
-        return text
-    if len(text) > _MAX_DIGITS:
-        raise ScalarError(f"a number of {len(text)} characters; write at most {_MAX_DIGITS}")
-    return _parse_number(text)
-
-
-def is_text(text: str) -> bool:
-    """Return whether an unquoted scalar is read as text."""
-    return not (text in _WORDS or _FLOAT.match(text) or _BASED.match(text) or _NOT_FINITE.match(text))
-
-
-def _parse_number(text: str) -> int | float:
-    if _BASED.match(text):
-        return _check_range(int(text, 0), text)
-    return _check_range(int(text) if _INT.match(text) else float(text), text)
-
-
-def _check_range(number: int | float, text: str) -> int | float:
-    too_long = isinstance(number, int) and number.bit_length() > 63
-    if too_long or not math.isfinite(number):
-        raise ScalarError(
-            f"{excerpt(text, 30)} is too large; whole numbers have 64 bits, others end at 1.8e308"
-        )
-    if number == 0 and _NOT_ZERO.match(text):
-        raise ScalarError(f"{excerpt(text, 30)} is too small; the least number above 0 is 5e-324")
-    return number
 
 
 @dataclass(frozen=True, order=True)
@@ -186,7 +128,7 @@ class Document:
 
     `assignments` are the `--set key=value` texts that have changed it. A value at a path in `broken` has a
     problem of its own and cannot be used. `indices` maps the path of a list without its broken items to the
-    indices that the remaining items had in the file.
+    indices that the remaining items had in the file. It is `incomplete` if it lacks a file that it includes.
     """
 
     source: str
@@ -197,6 +139,7 @@ class Document:
     assignments: list[str] = field(default_factory=list)
     broken: set[Path] = field(default_factory=set)
     indices: dict[Path, list[int]] = field(default_factory=dict)
+    incomplete: bool = False
 
     def add(self, path: Path, text: str) -> None:
         """Add a problem at a path, unless a part of the value there is broken and so cannot be judged."""
@@ -350,7 +293,9 @@ class _Builder:
             has_value = not isinstance(event, yaml.AliasEvent)  # an anchor is followed by its value
             text = "anchors and aliases are not used here; write the value out"
             self._add_problem(event, text, None if has_value else path)
-        elif (tag := getattr(event, "tag", None)) is not None:
+        elif (tag := getattr(event, "tag", None)) is not None and not (
+            tag in TAGS and isinstance(event, yaml.ScalarEvent)
+        ):
             self._add_problem(event, f"the tag {tag} is not used here; values are plain YAML", path)
 
     def _handle_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
@@ -405,10 +350,11 @@ class _Builder:
         if any("\ud800" <= char <= "\udfff" for char in text):
             self._add_problem(event, "half a surrogate pair is not text", path)
             return ""
-        if event.style:
+        tag = event.tag if event.tag in TAGS else None
+        if event.style and tag is None:
             return text
         try:
-            return read_plain(text)
+            return read_plain(text) if tag is None else read_tagged(tag, text)
         except ScalarError as err:
             self._add_problem(event, str(err), path)
             return 0
@@ -468,6 +414,9 @@ def _key_without_colon(err: yaml.YAMLError, text: str) -> tuple[int, str] | None
         number = err.context_mark.line
     elif err.problem == "mapping values are not allowed here":
         number = max((one for one in range(err.problem_mark.line) if lines[one].strip()), default=0)
+    elif (err.problem or "").startswith("expected <block end>, but found '}'"):  # space {lr: {float: [0, 1]}}
+        key = re.match(r"\s*([\w.-]+)\s+[\[{]", lines[err.problem_mark.line])
+        return (err.problem_mark.line + 1, key[1]) if key else None
     else:
         return None
     key = re.match(r"\s*([\w.-]+)\s(?!.*:(\s|$))", lines[number].partition(" #")[0])

@@ -29,7 +29,7 @@ from .fields import (
     one_key,
     wrong,
 )
-from .placeholders import objections, placeholders, split_params
+from .placeholders import objections, passes_params, placeholders, split_params
 
 
 def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
@@ -42,13 +42,13 @@ def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
 def _parse_source(value: Any) -> Any:
     if value == "stdout":
         return None
-    if value == "wandb":
-        return {"wandb": "{dir}"}
+    if value in ("wandb", "tensorboard"):
+        return {value: "{dir}"}
     if isinstance(value, dict):
         one_key(value, SOURCES, "metrics_from")
     elif value is not None and not isinstance(value, MetricsFrom):
         raise wrong(
-            f"expected stdout, wandb, or a mapping of one of {', '.join(SOURCES)}, got "
+            f"expected stdout, wandb, tensorboard, or a mapping of one of {', '.join(SOURCES)}, got "
             f"{excerpt(repr(value), 60)}"
         )
     return value
@@ -89,7 +89,8 @@ class MetricsFrom(Strict):
     jsonl: Path | None = None
     """A file with a JSON object per line that the program writes; `epoch` groups its lines."""
     tensorboard: Path | None = None
-    """A directory of TensorBoard's event files; needs tensorboardX."""
+    """A directory of TensorBoard's event files; `metrics_from: tensorboard` is that of the trial, which the
+    program gets as `{dir}`. Needs tensorboardX."""
     wandb: Path | None = None
     """The directory for the offline files of W&B, of a program that calls `wandb.log`; `metrics_from: wandb`
     is that of the trial. `wandb.config` has the params. Needs wandb."""
@@ -115,7 +116,9 @@ _EVENTS = "tensorboardX"  # reads event files, and comes with Ray Tune
 SOURCES = ("csv", "jsonl", "tensorboard", "wandb", "regex")
 MetricsFromForm = Annotated[
     MetricsFrom | None,
-    BeforeValidator(_parse_source, json_schema_input_type=Literal["stdout", "wandb"] | MetricsFrom),
+    BeforeValidator(
+        _parse_source, json_schema_input_type=Literal["stdout", "wandb", "tensorboard"] | MetricsFrom
+    ),
 ]
 
 
@@ -180,9 +183,17 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     """
     fixed, secrets = split_params(engine.params)
     params = [*fixed, *(name for name in space.params if name not in engine.params)]
-    for index, text in objections(engine.command or (), params, secrets):
-        yield ("engine", "command", index), text
+    wrong_parts = list(objections(engine.command or (), params, secrets))
+    yield from ((("engine", "command", index), text) for index, text in wrong_parts)
     source = engine.metrics_from
+    searched = [name for name in space.params if name not in engine.params]
+    reads_wandb = source is not None and source.wandb is not None
+    passes = reads_wandb or wrong_parts or passes_params(engine.command or (), searched)
+    if engine.command and searched and not passes:
+        names, example = ", ".join(searched[:3]), searched[0]
+        text = f"passes no param of the space ({names}), so all trials would be the same; "
+        how = f"add {{args}}, --{example}={{{example}}} or {{params_file}}"
+        yield ("engine", "command"), text + how
     if source is None:
         return
     yield from _name_problems(source, wanted)

@@ -18,11 +18,20 @@ _HIGH = ("max", "upper", "high", "max_value")
 _OPTIONS = ("values", "categories", "choices", "options")
 _KIND = ("distribution", "space", "sampling", "type")
 _STEP = ("q", "step", "quantization")
+_UNREADABLE = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    IndexError,
+    RecursionError,
+    MemoryError,
+    OverflowError,
+)
 _LONGEST = 1000  # of a text that is read as a call
 
 
 def line_of_mapping(value: Mapping[str, Any]) -> str | None:
-    """Return the dimension that another tool's mapping means.
+    """Return the dimension that another tool's mapping means; empty if it is of another tool, but incomplete.
 
     >>> line_of_mapping({"values": [4, 8, 16]})
     '{choice: [4, 8, 16]}'
@@ -30,7 +39,11 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
     '{float: [0.0001, 0.1], log: true}'
     >>> line_of_mapping({"space": "qrandn", "mean": 0, "sd": 1, "q": 0.5})
     '{normal: [0, 1], step: 0.5}'
+    >>> line_of_mapping({"loguniform": [1e-4, 0.1]}), line_of_mapping({"uniform": "wide"})
+    ('{float: [0.0001, 0.1], log: true}', '')
     """
+    if (called := next((key for key in value if _call_named(key) is not None), None)) is not None:
+        return _line_of_key(called, value)
     options, low, high, step = (_first(value, names) for names in (_OPTIONS, _LOW, _HIGH, _STEP))
     kind = str(_first(value, _KIND) or "").lower()
     if isinstance(options, list):
@@ -47,25 +60,52 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
 
 
 def line_of_text(text: str) -> str | None:
-    """Return the dimension that a call of another tool means; None if the text is none.
+    """Return the dimension that a call of another tool means; None if the text is none, empty if incomplete.
 
     >>> line_of_text("tag(log, interval(1e-4, 1e-1))"), line_of_text("choice(sgd, adam)")
     ('{float: [0.0001, 0.1], log: true}', '{choice: [sgd, adam]}')
-    >>> line_of_text("tune.randint(4, 33)"), line_of_text("sgd")
-    ('{int: [4, 32]}', None)
+    >>> line_of_text("tune.randint(4, 33)"), line_of_text("sgd"), line_of_text("uniform(1)")
+    ('{int: [4, 32]}', None, '')
+    >>> line_of_text("hp.choice('size', [8, 16])"), line_of_text("suggest_int(1, 5)")
+    ('{choice: [8, 16]}', '{int: [1, 5]}')
     """
     if "(" not in text or len(text) > _LONGEST:
         return None
     try:
         call = ast.parse(text.strip(), mode="eval").body
-        return _line_of_call(call) if isinstance(call, ast.Call) else None
-    except (SyntaxError, ValueError, TypeError, IndexError, RecursionError, MemoryError, OverflowError):
+    except _UNREADABLE:
         return None
+    if not isinstance(call, ast.Call):
+        return None
+    try:
+        return _line_of_call(call)
+    except _UNREADABLE:
+        return "" if _call_named(_name_of(call)) else None
+
+
+def _name_of(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _line_of_key(called: str, value: Mapping[str, Any]) -> str:
+    """Return the dimension of a mapping whose key is a call, as in `{uniform: [0, 1]}`."""
+    read, given = _call_named(called), value[called]
+    if isinstance(given, Mapping):
+        given = [_first(given, names) for names in (_LOW, _HIGH)]
+    facts = {"log": value.get("log"), "step": _first(value, _STEP)}
+    try:
+        arguments = list(given) if isinstance(given, list) else [given]
+        arguments = _without_name(arguments) if called.startswith("suggest_") else arguments
+        return (
+            read and read(arguments, {key: fact for key, fact in facts.items() if fact is not None})
+        ) or ""
+    except _UNREADABLE:
+        return ""
 
 
 def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
     """Return the dimension of a call; `facts` are those of the calls around it: `kind`, `log`, `step`."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    name = _name_of(call)
     facts |= {word.arg: _literal(word.value) for word in call.keywords if word.arg in ("log", "step")}
     if name in ("tag", "int", "float", "sort", "shuffle"):  # Hydra's, around another
         inner = next((part for part in call.args if isinstance(part, ast.Call)), None)
@@ -74,14 +114,31 @@ def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
         if name in ("int", "float"):
             facts["kind"] = name
         return None if inner is None else _line_of_call(inner, **facts)
+    is_hyperopt = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "hp"
+    read = _HYPEROPT.get(name) if is_hyperopt else _call_named(name)
+    if read is None:
+        return None
     arguments = [_literal(part) for part in call.args]
-    if name.startswith("suggest_"):  # Optuna's, whose first argument is the name
-        arguments = arguments[1:]
-    return _CALLS[name](arguments, facts) if name in _CALLS else None
+    arguments = _without_name(arguments) if is_hyperopt or name.startswith("suggest_") else arguments
+    arguments += [_literal(word.value) for word in call.keywords if word.arg in (*_LOW, *_HIGH)]
+    return read(arguments, facts) or ""
+
+
+def _without_name(arguments: list[Any]) -> list[Any]:
+    """Return arguments without the name of the param in front of them."""
+    first, second = (*arguments[:2], None, None)[:2]
+    return arguments[isinstance(first, str) and not isinstance(second, str) :]
+
+
+def _call_named(name: str) -> Callable[..., str | None] | None:
+    """Return the reader of the calls of a name, also as W&B spells it: `log_uniform_values`."""
+    return _CALLS.get(name) or _CALLS.get(name.removesuffix("_values").replace("_", ""))
 
 
 def _literal(node: ast.expr) -> Any:
-    """Return the value of a literal, and the name of a name, as Hydra writes texts."""
+    """Return the value of a literal, the name of a name, as Hydra writes texts, and that of `log(...)`."""
+    if isinstance(node, ast.Call) and _name_of(node) == "log":
+        return math.log(ast.literal_eval(node.args[0]))
     return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
@@ -148,6 +205,41 @@ _CALLS: Mapping[str, Callable[..., str | None]] = {
     "suggest_loguniform": _ranged(log=True),
 }
 """Calls of Hydra's Optuna sweeper, `ray.tune` and Optuna."""
+
+
+def _exponents(steps: bool = False) -> Callable[..., str | None]:
+    """Create the reader of hyperopt's logarithmic ranges, whose bounds are exponents of e."""
+
+    def read(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
+        low, high, *rest = arguments
+        low, high = (float(f"{math.exp(bound):.6g}") for bound in (low, high))
+        return _range(low, high, "float", log=True, step=rest[0] if steps else None)
+
+    return read
+
+
+def _below(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
+    """Read hyperopt's randint, whose lower bound is 0 unless given."""
+    low, high = arguments if len(arguments) > 1 else (0, *arguments)
+    return _range(low, high - 1, "int", log=False, step=None)
+
+
+_HYPEROPT: Mapping[str, Callable[..., str | None]] = {
+    "choice": _options,
+    "uniform": _ranged(),
+    "quniform": _ranged(steps=True),
+    "uniformint": _ranged("int"),
+    "randint": _below,
+    "loguniform": _exponents(),
+    "qloguniform": _exponents(steps=True),
+    "normal": _normal,
+    "qnormal": _normal,
+    "lognormal": lambda arguments, facts: _line("normal", list(arguments[:2]), log=True),
+    "Int": _ranged("int"),
+    "Float": _ranged(),
+    "Choice": _options,
+}
+"""Calls of `hp`, hyperopt's and KerasTuner's."""
 
 
 def _range(low: Any, high: Any, kind: str, *, log: bool, step: Any) -> str | None:

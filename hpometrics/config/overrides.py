@@ -72,8 +72,9 @@ def _with_includes(document: Document, chain: tuple[pathlib.Path, ...], sizes: l
             _merge(merged, _read_included(name, chain, sizes))
         except (_IncludeError, RecordError) as err:
             document.problems.append(document.problem(place, one_line(err)))
+            document.incomplete = True
         except SweepFileError as err:
-            mark = document.mark(place)
+            mark, document.incomplete = document.mark(place), True
             document.problems += [
                 one if one.mark.line else Problem(mark, place, f"{name} {one.text}") for one in err.problems
             ]
@@ -124,6 +125,7 @@ def _merge(base: Document, upper: Document) -> None:
     base.marks = {path: mark for path, mark in base.marks.items() if stands(path)} | upper.marks
     base.broken = {path for path in base.broken if stands(path)} | upper.broken
     base.problems += upper.problems
+    base.incomplete |= upper.incomplete
 
 
 def _merge_mapping(base: dict[str, Any], upper: dict[str, Any], path: Path, replacements: set[Path]) -> None:

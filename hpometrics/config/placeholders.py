@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ from .._redaction import hide, is_secret, mask_secrets
 from .._text import did_you_mean
 from ..backends.registry import BACKENDS
 from ..exceptions import ConfigError
-from .document import MAX_BYTES, Document, Path as Place, ScalarError, read_plain
+from .document import MAX_BYTES, Document, Path as Place
+from .scalars import ScalarError, read_plain
 
 _INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
 _SCRIPTS = (".py", ".R", ".r", ".jl", ".js", ".mjs", ".sh", ".pl", ".rb")
@@ -235,7 +237,7 @@ _MACRO_TEXTS: Mapping[str, Callable[[Filling], str]] = {
     "args_json": lambda filling: json.dumps(filling.params),
     "args_json_file": lambda filling: str(filling.params_file),
     "env": lambda filling: "/usr/bin/env",
-    "interpreter": lambda filling: "python",
+    "interpreter": lambda filling: sys.executable or "python",
 }
 _FRONT = ("${env}", "${interpreter}")
 _PROGRAM = "program"
@@ -327,6 +329,19 @@ def program_of(command: Sequence[str]) -> Sequence[str]:
     return command[first:]
 
 
+def program_path() -> str:
+    """Return the PATH of a program, by which `python` is the one that runs hpometrics.
+
+    The folder of that interpreter comes first, unless it is in PATH or another environment is activated.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    home = os.path.dirname(sys.executable or "")
+    is_activated = any(os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
+    if not home or is_activated or home in map(os.path.normpath, path.split(os.pathsep)):
+        return path
+    return os.pathsep.join((home, path))
+
+
 def check_program(command: Sequence[str], folder: Path) -> None:
     """Check that there is a program to run, and a script if an interpreter runs one.
 
@@ -338,13 +353,13 @@ def check_program(command: Sequence[str], folder: Path) -> None:
         ConfigError: there is none.
     """
     runs_python = "${interpreter}" in command[:2]
-    program, *arguments = [*["python"] * runs_python, *program_of(command)]
+    program, *arguments = [*[sys.executable or "python"] * runs_python, *program_of(command)]
     if _TOKEN.search(program):
         return
     own = Path(folder, program)
     if os.sep in program and own.exists() and not (own.is_file() and os.access(own, os.X_OK)):
         raise ConfigError(f"{program!r} is not an executable file; run it by its interpreter, or chmod +x it")
-    if not (own.exists() if os.sep in program else shutil.which(program)):
+    if not (own.exists() if os.sep in program else shutil.which(program, path=program_path())):
         place = f"in {folder}" if os.sep in program else "in the folders of PATH"
         hint = f"; there is {own}, which is ./{program}" if os.sep not in program and own.is_file() else ""
         raise ConfigError(f"there is no program {program!r} {place}{hint}")
@@ -357,6 +372,14 @@ def check_program(command: Sequence[str], folder: Path) -> None:
 def placeholders(text: str) -> Iterator[str]:
     """Yield the name of each placeholder `{name}` of a text."""
     yield from (match["name"] for match in _TOKEN.finditer(text) if match["name"] is not None)
+
+
+def passes_params(command: Iterable[str], params: Iterable[str]) -> bool:
+    """Return whether a command passes at least one of these params to its program, or the file of all."""
+    names = {*params, *_LISTS, "params_file", "dir"}
+    macros = {*_MACRO_LISTS, "args_json", "args_json_file"}
+    matches = (match for part in command for match in _TOKEN.finditer(part))
+    return any(match["name"] in names or match["macro"] in macros for match in matches)
 
 
 def objections(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,10 +72,12 @@ def read_config(document: Document) -> Draft:
     misspelled = {_find_intended(error, document) for error in errors}
     for error in errors:
         is_noted = _is_noted(error, _path(error["loc"], document.data), document)
-        if not is_noted and (error["type"] != "missing" or error["loc"] not in misspelled):
+        is_elsewhere = document.incomplete or error["loc"] in misspelled
+        if not is_noted and not (error["type"] == "missing" and is_elsewhere):
             document.problems.append(_problem(error, document))
-    if too_many:
+    if too_many or document.incomplete:
         document.raise_problems()  # whatever else is wrong can wait
+    document.broken.update(loc for loc in misspelled if loc is not None and len(loc) == 1)
     document.broken.update(_path(error["loc"], document.data) for error in errors)
     return _draft(document, data)
 
@@ -129,12 +132,19 @@ def _is_broken(path: Path, document: Document) -> bool:
     return any(broken[: len(path)] == path if inside else broken == path for broken in document.broken)
 
 
+def _key_without_colon(key: str) -> str | None:
+    """Return the key of `space {lr: 1}`, which YAML reads as the key `space {lr`."""
+    match = re.match(r"([\w.-]+)\s+[\[{]", key)
+    return None if match is None else match[1]
+
+
 def _find_intended(error: ErrorDetails, document: Document) -> tuple[str | int, ...] | None:
     """Return the location that an unknown key was probably intended for; it is not reported as missing."""
     if error["type"] != "extra_forbidden":
         return None
     path = _path(error["loc"], document.data)
-    near = nearest(path[-1], _known_keys(path[:-1], document.data))
+    key = str(path[-1])
+    near = nearest(_key_without_colon(key) or key, _known_keys(path[:-1], document.data))
     return (*error["loc"][:-1], *(() if near is None else (near,)))
 
 
@@ -219,6 +229,8 @@ _INCLUDES = (
 
 def _unknown_key(path: Path, data: Any) -> str:
     key = str(path[-1])
+    if (name := _key_without_colon(key)) is not None:
+        return f"a key ends in a colon, as in {name}: {key.removeprefix(name).strip()}..., got {key!r}"
     if len(path) == 1 and key in _ELSEWHERE:
         return (
             f"unknown key {key!r}, as in {_ELSEWHERE[key]}; hpometrics init DIRECTORY --from FILE converts it"

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from .._redaction import HIDDEN, is_secret, mask_secrets
-from .document import is_text
+from .scalars import is_text
 
 
 class _Dumper(yaml.SafeDumper):

@@ -160,6 +160,16 @@ class Engine:
     servings: Classes = _NONE
     shares: Iterable[str] = ()
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        mro = type(self).__mro__
+        if (args or kwargs) and mro[mro.index(Engine) + 1] is object:
+            raise EngineError(
+                f"{type(self).__name__}(...) takes no stages, got {len(args) + len(kwargs)}; name their "
+                "classes in a class of your own: class MyEngine(Engine): data_sources = {'': MyDataSource}; "
+                "algorithms = {'naive': MyAlgorithm}; servings = {'': MyServing}"
+            )
+        super().__init__(*args, **kwargs)
+
     def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold | tuple[Any, Any, Sequence[Any]]]:
         """Read the data and split them into folds of (training data, info, [(query, actual), ...])."""
         raise _missing(self, "reads no data", "read_eval(self, params) or data_sources = {'': ...}")

@@ -179,6 +179,19 @@ def _child_of(place: Any, part: str, path: str) -> Any:
     raise EngineParamsError(f"{path}: there is no {part!r} in {place!r}")
 
 
+def _missing_param(stages: Mapping[str, Any], path: str) -> str:
+    """Return how to make a path searchable whose stage exists and lacks only the param."""
+    stage, parts = split_path(path)
+    try:
+        place, last = _parent_of(stages, stage, parts, path)
+    except EngineParamsError:
+        return ""
+    if not isinstance(place, dict):
+        return ""
+    params = ", ".join([*(f"{name!r}: {value!r}" for name, value in place.items()), f"{last!r}: ..."])
+    return f"; to search it, give {path.rpartition('.')[0]} any value of {last!r}, as in {{{params}}}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class EngineParams:
     """The names and params of an engine's stages, of one candidate.
@@ -291,8 +304,9 @@ class EngineParams:
                 check_exists(stages, path)
             except EngineParamsError as err:
                 split_path(path)  # raises for a stage that does not exist
+                known = ", ".join(self.values) or "no path"
                 raise EngineParamsError(
-                    f"{err}; the values are at {', '.join(self.values) or 'no path'}"
+                    f"{err}; the values are at {known}{_missing_param(stages, path)}"
                 ) from None
 
     def _thawed(self) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def audit_files(request: Request) -> list[Audited]:
         studies = " or ".join(STORAGE_FILES.values())
         raise ConfigError(f"{path}: holds no {studies}, and no folder of a trial with Ray's result.json")
     direction = None if request.direction is None else Direction.parse(request.direction)
-    return audit_searches([read_results(path, request.metric, direction)], request)
+    return audit_searches(read_results(path, request.metric, direction), request)
 
 
 def audit_searches(

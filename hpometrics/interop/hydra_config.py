@@ -10,7 +10,8 @@ from typing import Any
 
 from .._redaction import excerpt
 from ..backends.storage_url import redact_storage, storage_problem
-from ..config.document import ScalarError, SweepFileError, parse_value, read_plain
+from ..config.document import SweepFileError, parse_value
+from ..config.scalars import ScalarError, read_plain
 from ..direction import Direction
 from ..exceptions import DirectionError
 from ..space.values import is_number, is_whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,17 @@ _LEFT_OUT = {
     "storage": "the study is in the run directory",
     "study_name": "a sweep has the name of its file",
 }
+_OPTUNA_SAMPLERS = ("gp", "tpe", "cmaes", "random")
+_OPTUNA_SPACES: Mapping[str, Callable[[Section], Dimension]] = {
+    "uniform": lambda section: terms.between(*section.bounds("lower", "upper")),
+    "float": lambda section: terms.between(*section.bounds("lower", "upper")),
+    "loguniform": lambda section: terms.between(*section.positive_bounds("lower", "upper"), log=True),
+    "int": lambda section: terms.whole_between(*section.bounds("lower", "upper")),
+    "randint": lambda section: terms.whole_between(*section.bounds("lower", "upper")),
+    "qrandint": lambda section: terms.whole_between(*section.bounds("lower", "upper")),
+}
+"""The spaces of Ludwig's Optuna executor, which includes both bounds and knows no steps."""
+_CHOICES = ("choice", "categorical")
 _SAMPLES, _SECONDS, _EPOCHS = 10, 3600, 100  # Ludwig's own defaults
 _OPTIONS = {
     "pbt": ("quantile_fraction", "resample_probability", "perturbation_factors"),
@@ -101,7 +112,7 @@ def read_ludwig(notes: Notes) -> ConvertedSweep:
     parameters, executor = hyperopt.section("parameters"), hyperopt.section("executor")
     executor.remark_unknown(_EXECUTOR, TOOL)
     executor.remark_left_out(_LEFT_OUT)
-    space = read_space(parameters)
+    space = read_space(parameters, has_optuna=executor.mapping.get("type") == "optuna")
     if not (space or notes.errors):
         notes.add_error(("hyperopt", "parameters"), "names nothing that varies")
     outputs = read_outputs(top)
@@ -131,9 +142,21 @@ def _search(
     else:
         if GRID in kinds:
             hyperopt.remark("parameters", "grid_search beside other spaces is drawn as a choice")
-        search = {"sampler": _sampler(hyperopt.section("search_alg"))}
+        has_optuna = executor.mapping.get("type") == "optuna"
+        sampler = _optuna_sampler(executor) if has_optuna else _sampler(hyperopt.section("search_alg"))
+        search = {"sampler": sampler}
     pruner = _pruner(executor, space)
     return search if pruner is None else {**search, "pruner": pruner}
+
+
+def _optuna_sampler(executor: Section) -> str:
+    """Return the sampler of Ludwig's Optuna executor, which ignores search_alg."""
+    name = executor.word("sampler", "auto")
+    if name in _OPTUNA_SAMPLERS:
+        return name
+    text = "is Optuna's AutoSampler" if name == "auto" else f"{name} is not one of Ludwig's samplers"
+    executor.remark("sampler" if "sampler" in executor.mapping else "type", f"{text}; tpe is written")
+    return "tpe"
 
 
 def _sampler(algorithm: Section) -> str:
@@ -392,11 +415,16 @@ def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
         place.remark(key, f"{text}: the model it keeps comes from another epoch than its score", "epoch")
 
 
-def read_space(parameters: Section) -> dict[str, Dimension]:
-    """Read the parameters; later ones win, as they do in Ludwig."""
+def read_space(parameters: Section, has_optuna: bool = False) -> dict[str, Dimension]:
+    """Read the parameters; later ones win, as they do in Ludwig.
+
+    Args:
+        parameters: the section.
+        has_optuna: whether the executor is Ludwig's Optuna executor, whose spaces differ from Ray's.
+    """
     space: dict[str, Dimension] = {}
     for path in parameters.mapping:
-        called, dimension = _dimension(path, parameters.section(path))
+        called, dimension = _dimension(path, parameters.section(path), has_optuna)
         space[called] = dimension
     return space
 
@@ -410,13 +438,15 @@ def grid_points(parameters: Section) -> int:
     return count
 
 
-def _dimension(path: str, section: Section) -> tuple[str, Dimension]:
-    kind = section.word("space")
-    if kind in ("choice", GRID):
+def _dimension(path: str, section: Section, has_optuna: bool = False) -> tuple[str, Dimension]:
+    kind = section.word("space", "uniform" if has_optuna else "")
+    choices = _CHOICES if has_optuna else _CHOICES[:1]
+    if kind in (*choices, GRID):
         return _choice(path, section, kind)
-    build = DISTRIBUTIONS.get(kind)
+    distributions = {**DISTRIBUTIONS, **(_OPTUNA_SPACES if has_optuna else {})}
+    build = distributions.get(kind)
     if build is None:
-        kinds = ", ".join(("choice", GRID, *DISTRIBUTIONS))
+        kinds = ", ".join((*choices, GRID, *distributions))
         section.notes.add_error(
             (*section.path, "space"), f"{kind or 'nothing'} is not one of Ludwig's spaces: {kinds}"
         )
@@ -426,7 +456,7 @@ def _dimension(path: str, section: Section) -> tuple[str, Dimension]:
 
 
 def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
-    key = "categories" if kind == "choice" else "values"
+    key = "categories" if kind in _CHOICES else "values"
     options = section.mapping.get(key)
     section.remark_unknown(("space", key), "Ludwig")
     if not isinstance(options, list) or not options:

@@ -187,7 +187,7 @@ def _read_config(
             space[called] = dimension
         elif isinstance(value, dict) and len(value) == 1 and "eval" in value:
             line = line_of_text(str(value["eval"]))
-            if line is None or "randint" in line or "random.randint" in str(value["eval"]):
+            if not line or "randint" in line or "random.randint" in str(value["eval"]):
                 section.remark(key, "is left out: eval runs code; write a dimension into space")
             else:
                 space[name], is_grid = parse_value(line, "eval"), False

@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,17 @@ def is_experiment(path: Path) -> bool:
     return any(path.glob(f"*/{_RESULTS}")) or any(path.glob(f"*/{_TABLE}"))
 
 
-def read_results(path: Path, metric: str | None = None, direction: Direction | None = None) -> Search:
-    """Read the folder of an experiment.
+@dataclass
+class _Experiment:
+    """The start of an experiment, the status of each trial by folder, and the metric."""
+
+    begun: str
+    states: dict[str, str]
+    metric: str | None
+
+
+def read_results(path: Path, metric: str | None = None, direction: Direction | None = None) -> list[Search]:
+    """Read the experiments of a folder: two that were given one name have left their trials side by side.
 
     Args:
         path: a folder with one folder per trial.
@@ -48,35 +58,50 @@ def read_results(path: Path, metric: str | None = None, direction: Direction | N
     Raises:
         RecordError: one of its files is damaged.
     """
-    states, stored_metric = _experiment(path)
-    called = metric or stored_metric
+    experiments = _experiments(path) or [_Experiment("", {}, None)]
     folders = sorted({file.parent for name in (_PARAMS, _RESULTS, _TABLE) for file in path.glob(f"*/{name}")})
-    trials = tuple(_read_trial(folder, states.get(folder.name), called) for folder in folders)
-    files = [*path.glob(_STATE), *(file for folder in folders for file in folder.iterdir())]
-    return Search(
-        "Ray Tune experiment",
-        str(path),
-        trials,
-        called,
-        "--metric" if metric else "the metric of the tuner",
-        direction,
-        time.time() - max((file.lstat().st_mtime for file in files), default=time.time()),
-        judge="a scheduler",
-    )
+    older = {name for experiment in experiments[:-1] for name in experiment.states}
+    searches = []
+    for experiment in experiments:
+        is_last = experiment is experiments[-1]
+        own = [
+            one for one in folders if (one.name not in older if is_last else one.name in experiment.states)
+        ]
+        called = metric or experiment.metric
+        files = [*path.glob(_STATE), *(file for folder in own for file in folder.iterdir())]
+        search = Search(
+            f"Ray Tune experiment{f' of {experiment.begun}' if len(experiments) > 1 else ''}",
+            str(path),
+            tuple(_read_trial(folder, experiment.states.get(folder.name), called) for folder in own),
+            called,
+            "--metric" if metric else "the metric of the tuner",
+            direction,
+            time.time() - max((file.lstat().st_mtime for file in files), default=time.time()),
+            judge="a scheduler",
+        )
+        searches.append(search)
+    return searches
 
 
-def _experiment(path: Path) -> tuple[dict[str, str], str | None]:
-    """Read the status of each trial by folder, and the metric, from the newest state of the experiment."""
-    files = sorted(path.glob(_STATE))
-    if not files:
-        return {}, None
-    state = _parse_json(read_whole(files[-1], EPOCHS_LIMIT), files[-1])
-    statuses = {}
-    for entry in state.get("trial_data", ()):
-        trial = _parse_json(entry[0] if isinstance(entry, list) and entry else entry, files[-1])
-        statuses[str(trial.get("relative_logdir"))] = str(trial.get("status"))
-    metric = state.get("runner_data", {}).get("_metric")
-    return statuses, metric if isinstance(metric, str) else None
+def _experiments(path: Path) -> list[_Experiment]:
+    """Read the experiments of a folder, the oldest first; one that went on has several states."""
+    experiments: list[_Experiment] = []
+    for file in sorted(path.glob(_STATE)):
+        state = _parse_json(read_whole(file, EPOCHS_LIMIT), file)
+        statuses = {}
+        for entry in state.get("trial_data", ()):
+            trial = _parse_json(entry[0] if isinstance(entry, list) and entry else entry, file)
+            statuses[str(trial.get("relative_logdir"))] = str(trial.get("status"))
+        stored = state.get("runner_data", {}).get("_metric")
+        metric = stored if isinstance(stored, str) else None
+        same = next((one for one in experiments if one.states.keys() & statuses.keys()), None)
+        if same is None:
+            begun = file.stem.removeprefix("experiment_state-")
+            experiments.append(_Experiment(begun, statuses, metric))
+        else:
+            same.states |= statuses
+            same.metric = metric or same.metric
+    return [one for one in experiments if one.states] or experiments[-1:]
 
 
 def _read_trial(folder: Path, status: str | None, metric: str | None) -> ForeignTrial:

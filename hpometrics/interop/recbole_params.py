@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ..config.document import Document, Mark, ScalarError, read_plain
+from ..config.document import Document, Mark
+from ..config.scalars import ScalarError, read_plain
 from ..space.values import is_number
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, TARGET, WRITTEN

@@ -102,6 +102,10 @@ def _optimize(top: Section) -> str | dict[str, Any]:
         {"impute": "a failed trial has no value", "impute_while_running": "values are never made up"}
     )
     name = metric.word("name")
+    metric.remark(
+        "name",
+        "counts by its best epoch, as in W&B's bayes; W&B's table has the last one: metrics: {at: last}",
+    )
     return as_reported(name, read_goal(metric, name, TOOL), metric)
 
 

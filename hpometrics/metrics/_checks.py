@@ -178,7 +178,9 @@ def _check_shape(name: InputType, output: Tensor, target: Tensor, feature: Outpu
         if with_classes:
             sizes.insert(where if where >= 0 else len(sizes), "classes")
         expected = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-        hint = _shape_hint(output, target, feature)
+        is_of_classes = feature.type in _WITH_CLASSES and _without(output.shape, where) == target.shape
+        scores = f"; for scores of {output.shape[where]} classes pass logits= or probabilities="
+        hint = scores if is_of_classes and output.ndim > 1 else _shape_hint(output, target, feature)
         raise MetricInputError(
             f"{name} of a {feature.type} output with target of shape {_shape(target)} have shape {expected}, "
             f"got {_shape(output)}; shapes never broadcast{hint}"

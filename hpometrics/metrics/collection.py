@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self
 
 import torch
@@ -109,6 +109,18 @@ class MetricCollection:
 
     def __contains__(self, name: object) -> bool:
         return name in self._metrics
+
+    def keys(self) -> KeysView[str]:
+        """Return the canonical names, as of a mapping from them to the metrics."""
+        return self._metrics.keys()
+
+    def values(self) -> ValuesView[Metric]:
+        """Return the metrics, in their order; `compute` has their values."""
+        return self._metrics.values()
+
+    def items(self) -> ItemsView[str, Metric]:
+        """Return each canonical name with its metric."""
+        return self._metrics.items()
 
     @property
     def rows_left_out(self) -> int:

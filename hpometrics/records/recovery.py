@@ -64,6 +64,13 @@ def format_deaths(times: int, epochs: int) -> str:
     return f"its process died {often} in epoch {epochs}; did it have the memory that it needs?"
 
 
+def format_death(number: int, times: int, epochs: int) -> str:
+    """Return the line on a trial that goes on after its process died."""
+    often = "once" if times == 1 else f"{times} times"
+    text = f"trial {number}: its process died in epoch {epochs}, {often} by now"
+    return f"{text}; the trial is tried again, and fails after {MOST_DEATHS} times"
+
+
 def format_loss(number: int, loss: Loss, epochs: int) -> str:
     """Return the line on a trial that goes on after a loss."""
     what = "process died" if loss is Loss.PROCESS else "machine was lost"

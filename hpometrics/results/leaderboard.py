@@ -155,7 +155,7 @@ def optimal_values(
     """Return each metric of the best trial: name, value, and its direction and formula.
 
     The test value of the optimized metric comes second, with its comparison in words. A tracked metric that
-    is the same in each of three or more complete trials is marked: it does not tell them apart.
+    is the same in each of two or more complete trials is marked: it does not tell them apart.
     """
     trained = [record.picked_values for record in records if record.state.trained]
     tested = held_out(best.values, best.metric, best.direction, best.value)
@@ -167,10 +167,9 @@ def optimal_values(
     for name, direction in resolved.beside.items():
         if name not in names:
             note = _value_note(name, direction, resolved)
-            is_constant = len(trained) >= _SEVERAL and all(
-                one.get(name) == best.values.get(name) for one in trained
-            )
-            note += "  (the same in each trial)" if is_constant else ""
+            is_constant = len(trained) > 1 and all(one.get(name) == best.values.get(name) for one in trained)
+            each = "each trial" if len(trained) > 2 else "both trials"
+            note += f"  (the same in {each})" if is_constant else ""
             values.append((name, number(best.values.get(name)), note))
     return values
 
@@ -239,7 +238,6 @@ def _argument(name: str, value: Any) -> str:
     return shlex.join(words)
 
 
-_SEVERAL = 3  # complete trials from which on a value that all of them share is no chance
 _FACTS: dict[str, Callable[[TrialRecord], Any]] = {
     "trial": lambda record: record.number,
     "state": lambda record: record.state.value,

@@ -80,6 +80,10 @@ class Run:
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged
         self._progress, self._artifacts = self._closer.progress, self._closer.artifacts
 
+    def __repr__(self) -> str:
+        best = f", {self._progress.value:.6g} at epoch {self.best_epoch}" if self.values else ""
+        return f"Run({self.spec.goal}, {len(self.history)} epochs{best})"
+
     def __enter__(self) -> Self:
         return self
 
@@ -165,11 +169,7 @@ class Run:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """The value of each optimized metric at the picked epoch, as Optuna takes several objectives.
-
-        Raises:
-            NoFiniteValueError: see `value`.
-        """
+        """The value of each optimized metric at the picked epoch, as Optuna takes them; raises as `value`."""
         return (self.value, *(number_in(self.values, name) for name in list(self.spec.optimized)[1:]))
 
     @property

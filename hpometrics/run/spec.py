@@ -267,6 +267,11 @@ class RunSpec(ReadableObjective):
         """The direction of each metric that is optimized, by name."""
         return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
 
+    @property
+    def goal(self) -> str:
+        """The direction and the name of each optimized metric, as in `maximize roc_auc`."""
+        return ", ".join(f"{direction} {name}" for name, direction in self.optimized.items())
+
     @cached_property
     def unit(self) -> CostUnit:
         """The unit of what a trial costs."""

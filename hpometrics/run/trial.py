@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import re
 import sys
 import sysconfig
 import threading
@@ -53,6 +54,7 @@ _OURS = str(Path(__file__).parent.parent) + os.sep
 _INSTALLED = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib"))
 _PYTHON = (f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
 _LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
+_NUMBER = re.compile(r"(?<!exit code )(?<!\w)[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\b", re.I)
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 ERROR_FILE = "error.txt"
@@ -371,12 +373,13 @@ def _fault(failure: BaseException, run: Run | None) -> str | None:
     """Return what identifies an error before the first epoch: its type and place.
 
     None if it may be of this trial alone: a later epoch, a lack of memory, a program that a signal ended.
+    An error without a line of the user has its message without numbers, as of a returned value.
     """
     if (run is not None and not is_idle(run.history, run.spec.optimized)) or _may_be_luck(failure):
         return None
     frame = failing_frame(failure)
     if frame is None:
-        return excerpt(f"{format_error(failure).partition(chr(10))[0]}", 200)
+        return excerpt(_NUMBER.sub("#", format_error(failure).partition("\n")[0]), 200)
     return redacted(f"{type(failure).__name__} at {frame.filename}:{frame.lineno}")
 
 

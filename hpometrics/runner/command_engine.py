@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from .._redaction import excerpt
 from ..config.engine_section import requested_name
-from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders, program_of
+from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders, program_of, program_path
 from ..exceptions import NoFiniteValueError, ProgramEndError, ProgramError, RunError
 from ..records._files import writing
 from ..records.epoch_log import read_trial
@@ -303,7 +303,7 @@ def _read_lines(log: IO[str], start: int) -> list[str]:
 def _environment(filling: Filling, run: Run) -> dict[str, str]:
     """Return the environment variables that describe a trial to its program."""
     record = None if run.directory is None else read_trial(run.directory)
-    facts = {VARIABLE: str(filling.directory / LOG_FILE)}
+    facts = {"PATH": program_path(), VARIABLE: str(filling.directory / LOG_FILE)}
     if run.seed is not None:
         facts["HPOMETRICS_SEED"] = str(run.seed)
     if record is not None:

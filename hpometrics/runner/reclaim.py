@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,16 @@ from ..backends.optuna.study import shared_record, tell, write_shared
 from ..backends.optuna.trial_queue import reclaim_or_claim
 from ..exceptions import NewerFormatError, RecordError
 from ..records.epoch_log import read_trial
-from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
+from ..records.recovery import (
+    MOST_DEATHS,
+    Deaths,
+    Repair,
+    StudyTrial,
+    find_repair,
+    format_death,
+    format_deaths,
+    quarantine,
+)
 from ..records.trial_record import TrialRecord, TrialState, write_trial
 from ..results.confirmation import read_confirmation
 from ..results.run_directory import RunDirectory
@@ -26,6 +36,7 @@ from .context import SweepContext
 from .leases import LocalOwnership
 from .study import read_study, restore_study, study_file
 
+_log = logging.getLogger("hpometrics")
 _DEATHS = "hpometrics:deaths"  # how often in a row the process died, and the number of epochs by then
 _FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
@@ -94,6 +105,8 @@ def _restarted_since(record: TrialRecord) -> bool:
 def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRecord:
     """Count the death of a process that worked on a trial, and write and return the record of the trial.
 
+    A line names the trial if it goes on, since its process could not.
+
     Args:
         trial: the trial of the study, which stores the count.
         record: its record, which fails after `MOST_DEATHS` deaths at one epoch.
@@ -104,6 +117,8 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
     trial.set_user_attr(_DEATHS, tuple(deaths))
     if deaths.times >= MOST_DEATHS:
         record = replace(record, state=TrialState.FAILED, reason=format_deaths(deaths.times, epochs))
+    else:
+        _log.warning("%s", format_death(trial.number, deaths.times, epochs))
     write_trial(home, record)
     return record
 

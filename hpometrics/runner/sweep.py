@@ -18,6 +18,7 @@ from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage
+from ..config.placeholders import program_path
 from ..config.plan import Plan
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
 from ..records._files import is_regular, read_whole, write_text
@@ -198,6 +199,7 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
         if not _record_end(outcome, state, home):
             return
     facts = {
+        "PATH": program_path(),
         "HPOMETRICS_DIR": str(home.path),
         "HPOMETRICS_NAME": context.plan.name,
         "HPOMETRICS_STATE": state,

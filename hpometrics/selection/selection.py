@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from .._formatting import html_table, number
 from .._ludwig import ReadableObjective
-from .._redaction import mask_secrets
+from .._redaction import excerpt, mask_secrets
 from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in, place_text
@@ -26,7 +26,7 @@ _FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
 _MOST = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Best(ReadableObjective):
     """The best trial: its params, its values and where its state is stored.
 
@@ -68,6 +68,15 @@ class Best(ReadableObjective):
             repeats=max(1, len(record.repeats)),
             optimized=dict(optimized),
             step=record.step,
+        )
+
+    def __repr__(self) -> str:
+        values = [(self.metric, self.value), *zip(list(self.optimized)[1:], self.scores[1:], strict=True)]
+        ways = {self.metric: self.direction, **self.optimized}
+        shown = ", ".join(f"{name} {number(value)} ({ways[name]})" for name, value in values)
+        params = " ".join(f"{name}={value}" for name, value in mask_secrets(self.params).items())
+        return (
+            f"Best(trial {self.trial}, {place_text(self.epoch, self.step)}: {shown}; {excerpt(params, 200)})"
         )
 
     def _repr_html_(self) -> str:

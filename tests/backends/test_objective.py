@@ -33,3 +33,20 @@ def test_an_unknown_argument_is_refused_by_name(kind, method):
     name = kind.__name__
     assert refused(progress=True) == f"{name} has no argument 'progress'; pass it to {method}(progress=...)"
     assert refused(patients=3) == f"{name} has no argument 'patients'; did you mean 'patience'?"
+
+
+def test_a_notebook_prints_short_lines():
+    """Of an objective, a run and the best trial: what is optimized, how far it is, and the params."""
+
+    def train(params, run):
+        shown.append(repr(run))
+        for _ in run.epochs(2):
+            run.log(loss=params["lr"])
+        shown.append(repr(run))
+
+    shown = []
+    objective = ListObjective(train, [{"lr": 0.5}, {"lr": 0.25}], metric=Reported("loss", "minimize"))
+    assert repr(objective) == "ListObjective(minimize loss, over a list)"
+    best = objective.best(objective.run())
+    assert repr(best) == str(best) == "Best(trial 1, epoch 0: loss 0.25 (minimize); lr=0.25)"
+    assert shown[:2] == ["Run(minimize loss, 0 epochs)", "Run(minimize loss, 2 epochs, 0.5 at epoch 0)"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
+from sample_sweeps import problems_of
 
 from hpometrics.config import document as loader
 from hpometrics.config.document import (
@@ -10,8 +11,8 @@ from hpometrics.config.document import (
     parse_document,
     parse_value,
     read_document,
-    read_plain,
 )
+from hpometrics.config.scalars import read_plain
 from hpometrics.config.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), max_size=20)
@@ -80,6 +81,9 @@ def test_text_stays_text(text):
         ("a: !env HOME", "x.yaml:1:4: the tag !env is not used here"),
         ("a: !!binary aGk=", "x.yaml:1:4: the tag tag:yaml.org,2002:binary is not used here"),
         ("a: !!python/object/apply:os.system [ls]", "x.yaml:1:4: the tag tag:yaml.org,2002:python/object"),
+        ("a: !!int 1.5", "x.yaml:1:4: !!int does not fit '1.5'; leave the tag out"),
+        ("a: !!float {}", "x.yaml:1:4: the tag tag:yaml.org,2002:float is not used here"),
+        ("a: !!float .nan", "x.yaml:1:4: .nan is not a value that a sweep can use"),
         ("a: .nan", "x.yaml:1:4: .nan is not a value that a sweep can use; write a finite number"),
         ("a: -.inf", "x.yaml:1:4: -.inf is not a value that a sweep can use"),
         ("a: 1e999", "x.yaml:1:4: 1e999 is too large"),
@@ -175,3 +179,19 @@ def test_what_is_refused_does_not_end_the_reading():
     assert [problem.mark.line for problem in document.problems] == [1, 2, 2, 3, 4]
     assert document.broken == {("a",), ("b", 1), ("b", 2), ("d",)}
     assert (document.data["c"], document.data["e"]) == (3, 5)
+
+
+def test_the_tags_of_scalars_are_read():
+    """PyYAML reads `1e-5` as text, so files of other tools write `!!float 1e-5`."""
+    text = "a: !!float 1e-5\nb: !!float 1\nc: !!int 3\nd: !!str 010\ne: !!bool true\nf: !!null ''\n"
+    data = parse_document(text, "x.yaml").data
+    assert data == {"a": 1e-5, "b": 1.0, "c": 3, "d": "010", "e": True, "f": None}
+    assert type(data["b"]) is float
+
+
+@pytest.mark.parametrize("line", ["space {lr: {float: [0, 1]}}", "space {lr: 1}"])
+def test_a_section_without_its_colon_is_named(line):
+    """YAML reads a key `space {lr`; nothing else is called missing because of it."""
+    text = f"engine: a:train\n{line}\nmetrics: {{optimize: accuracy}}\nbudget: {{trials: 1}}\n"
+    [problem] = problems_of(text)
+    assert problem.startswith("sweep.yaml:2:1: a key ends in a colon, as in space: ")

@@ -252,3 +252,15 @@ def test_fixed_params_are_untouched_without_placeholders():
     """The same data comes back."""
     document = Document("x", data={"a": [1, {"b": "${envvar:HOME}"}], "c": "$env:X"})
     assert fill_environment(document) == document.data and not document.problems
+
+
+@pytest.mark.parametrize("name", ["missing", "a link", "itself", "not YAML"])
+def test_a_failed_include_is_the_only_error(name, folder, sweep):
+    """What the file would hold is not called missing; a typing error of this file is named beside it."""
+    value = LAYERS[name][0]
+    written(folder, open="a: [1\n")
+    (folder / "link.yaml").symlink_to("open.yaml")
+    result = sweep(f"include: {value}\n", command="check")
+    assert result.exit_code == 2 and "1 error - nothing was run" in result.stderr, result.output
+    if name != "not YAML":
+        assert "unknown key 'budgt'" in sweep(f"include: {value}\nbudgt: 1\n", command="check").stderr

@@ -48,7 +48,7 @@ def test_a_source_is_read_and_written_as_it_is(source):
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("stderr", "expected stdout, wandb, or a mapping of one of csv, jsonl, tensorboard, "),
+        ("stderr", "expected stdout, wandb, tensorboard, or a mapping of one of csv, jsonl, tensorboard, "),
         (
             "{tensorbord: x}",
             "metrics_from needs one of csv, jsonl, tensorboard, wandb, regex; did you mean '",
@@ -68,6 +68,11 @@ def test_a_wrong_source_is_named(source, problem):
     """With its place, and what was probably meant."""
     problems = problems_of(sweep(source))
     assert len(problems) == 1 and problem in problems[0]
+
+
+def test_events_are_read_from_the_directory_of_the_trial():
+    """The short form of the mapping; the program is told the directory by `{dir}`."""
+    assert plan_of(sweep("tensorboard")).to_config()["engine"]["metrics_from"] == {"tensorboard": "{dir}"}
 
 
 def test_wandb_is_read_from_the_directory_of_the_trial(monkeypatch):

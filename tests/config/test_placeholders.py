@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from sample_sweeps import problems_of
 
-from hpometrics.config.placeholders import Filling, fill
+from hpometrics.config.placeholders import Filling, fill, program_path
 from hpometrics.exceptions import ConfigError
 
 PARAMS = {
@@ -114,12 +115,46 @@ def test_macros_of_wandb_mean_the_same(monkeypatch):
     assert fill(["${args_append_hydra}", "${args_override_hydra}"], trial)[::5] == ["+lr=0.1", "++lr=0.1"]
     assert json.loads(fill(["${args_json}"], trial)[0]) == dict(trial.params)
     assert fill(["${args_json_file}"], trial) == ["/t/params.json"]
-    assert fill(["${env}", "${interpreter}"], trial) == ["/usr/bin/env", "python"]
+    assert fill(["${env}", "${interpreter}"], trial) == ["/usr/bin/env", sys.executable]
     monkeypatch.setenv("DATA", "/data set")
     assert fill(["--data=${envvar:DATA}"], trial) == ["--data=/data set"]
     monkeypatch.delenv("DATA")
     with pytest.raises(ConfigError, match="the environment has no DATA"):
         fill(["--data=${envvar:DATA}"], trial)
+
+
+def test_the_path_of_a_program_begins_with_the_interpreter_of_hpometrics(monkeypatch):
+    """So `python` has what is installed beside hpometrics, unless the user has activated an environment."""
+    home = str(Path(sys.executable).parent)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert program_path() == f"{home}:/usr/bin:/bin"
+    monkeypatch.setenv("PATH", f"/usr/bin:{home}/")
+    assert program_path() == f"/usr/bin:{home}/"
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", "/home/ada/project")
+    assert program_path() == "/usr/bin"
+
+
+@pytest.mark.parametrize("part", ["{seed}", "{optimizer.type}", "{checkpoint}", "${interpreter}"])
+def test_a_command_that_passes_no_param_of_the_space_is_refused(part):
+    """Its trials would all be the same, and one of them the best; a fixed param is no other trial."""
+    [problem] = problems_of(sweep("python", "train.py", part))
+    assert "engine.command: passes no param of the space (lr, " in problem
+    assert "write" not in problem and "add {args}, --lr={lr} or {params_file}" in problem
+
+
+@pytest.mark.parametrize("part", ["{args}", "--lr={lr}", "{depth}", "{params_file}", "{dir}", "${args_json}"])
+def test_a_command_that_passes_a_param_is_a_sweep(part):
+    """By an argument, the file of the params or its directory."""
+    assert problems_of(sweep("python", "train.py", part)) == []
+
+
+def test_a_command_whose_params_are_in_wandb_config_is_a_sweep():
+    """With `metrics_from: wandb` the program reads them from `wandb.config`."""
+    text = sweep("python", "train.py").replace('"train.py"]', '"train.py"], metrics_from: wandb')
+    assert problems_of(text) == []
 
 
 def test_a_param_of_the_same_name_comes_first():

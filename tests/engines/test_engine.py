@@ -243,3 +243,20 @@ def test_a_stage_may_change_its_params():
     for other in (1, 2):
         cache.folds(EngineParams(deep, {"other": other}, deep, deep))
     assert seen == [1] * (1 + 2 * 2 + 2 * 6)
+
+
+def test_an_engine_is_not_called_with_its_stages():
+    """As PredictionIO's is: their classes are named in a class. A mix-in behind it may take arguments."""
+    with pytest.raises(
+        EngineError, match=r"takes no stages, got 2; .* class MyEngine\(Engine\): data_sources"
+    ):
+        Engine(object, object)
+
+    class Sized:
+        def __init__(self, size):
+            self.size = size
+
+    class Mixed(Engine, Sized):
+        pass
+
+    assert Mixed(3).size == 3

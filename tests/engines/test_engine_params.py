@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 from collections import UserDict, UserList
 from dataclasses import FrozenInstanceError, dataclass
@@ -338,6 +339,17 @@ def test_paths_to_nothing_are_named_with_those_there_are():
     told = r"algorithms.naive.lamda: there is no 'lamda' .*; the values are at data_source.evalK, algorithms"
     with pytest.raises(EngineParamsError, match=told):
         params.check_values(["algorithms.naive.lamda"])
+
+
+def test_a_param_that_is_only_searched_needs_a_value():
+    """The stage is there and has other params; the message has the line to write."""
+    params = EngineParams(algorithms=[("SVC", {"gamma": "auto"})])
+    told = (
+        "algorithms.SVC.C: there is no 'C' in {'gamma': 'auto'}; the values are at algorithms.SVC.gamma; to "
+        "search it, give algorithms.SVC any value of 'C', as in {'gamma': 'auto', 'C': ...}"
+    )
+    with pytest.raises(EngineParamsError, match=f"^{re.escape(told)}$"):
+        params.check_values(["algorithms.SVC.C"])
 
 
 class Grid:

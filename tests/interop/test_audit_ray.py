@@ -44,13 +44,26 @@ def written(
     return folder
 
 
-def state(home: Path, states: Mapping[str, str]) -> Path:
+def state(home: Path, states: Mapping[str, str], name: str = STATE) -> Path:
     """The state of an experiment as Ray leaves it: JSON in JSON, and the metric of the tuner."""
     trials = [[json.dumps({"relative_logdir": name, "status": told}), "{}"] for name, told in states.items()]
     told: dict[str, Any] = {"trial_data": trials, "runner_data": {"_metric": "accuracy"}, "stats": {}}
-    file = home / STATE
+    file = home / name
     file.write_text(json.dumps(told))
     return file
+
+
+def test_two_experiments_of_one_folder_are_told_apart(tmp_path):
+    """Fitted twice with one name: no trial repeats another; a restored one has two states and is one."""
+    first = [written(tmp_path, name, lr, [0.5, 0.6]) for name, lr in (("a", 0.1), ("b", 0.2))]
+    second = [written(tmp_path, name, lr, [0.5, 0.6]) for name, lr in (("c", 0.1), ("d", 0.2))]
+    for folders, day in ((first, 1), (second, 2), (second[:1], 3)):
+        ended = {folder.name: "TERMINATED" for folder in folders}
+        state(tmp_path, ended, f"experiment_state-2026-11-0{day}_10-00-00.json")
+    result = audit(tmp_path)
+    assert "Ray Tune experiment of 2026-11-01_10-00-00" in result.stdout
+    assert "Ray Tune experiment of 2026-11-02_10-00-00" in result.stdout
+    assert "2026-11-03" not in result.stdout and "duplicates" not in result.stdout
 
 
 def test_the_last_epoch_and_the_direction(tmp_path):

@@ -1,4 +1,4 @@
-"""Files of Hydra, Ray Tune, WarpRec, RecBole and KerasTuner: what their examples of 2026 mean here.
+"""Files of Hydra, Ludwig, Ray Tune, WarpRec, RecBole and KerasTuner: what their examples of 2026 mean here.
 
 The examples are facts, keys and values, that were read from the tools' public repositories.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from foreign_files import (
     EXAMPLES,
+    WINE,
     GRID,
     converted,
     init,
@@ -35,6 +37,36 @@ def test_what_an_example_becomes_is_a_sweep(name, tmp_path):
     assert read_plan(written).trials
     remarks = [line for line in result.stdout.splitlines() if line.startswith(str(tmp_path / name))]
     assert remarks and all(f"# {line}" in written.read_text() for line in remarks)
+
+
+def test_the_optuna_executor_of_ludwig(tmp_path):
+    """Its whole ranges include both bounds, and its sampler is one of the executor."""
+    config, remarks = converted(tmp_path, "config_optuna.yaml", yaml.safe_dump(WINE))
+    assert config["space"] == {
+        "trainer.learning_rate": {"float": [1e-5, 0.1], "log": True},
+        "trainer.batch_size": {"int": [32, 256]},
+        "combiner.num_fc_layers": {"int": [1, 4]},
+        "combiner.output_size": {"choice": [32, 64, 128, 256]},
+    }
+    assert config["search"] == {"sampler": "tpe"} and config["backend"] == "optuna"
+    assert config["budget"] == {"trials": 20, "time": "0.5h", "epochs": 15}
+    assert "sampler: is Optuna's AutoSampler; tpe is written" in remarks
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ({"lower": 0, "upper": 1}, {"float": [0, 1]}),
+        ({"space": "float", "lower": 0, "upper": 1}, {"float": [0, 1]}),
+        ({"space": "randint", "lower": 1, "upper": 4}, {"int": [1, 4]}),
+        ({"space": "categorical", "categories": ["relu", "tanh"]}, {"choice": ["relu", "tanh"]}),
+    ],
+)
+def test_the_spaces_of_the_optuna_executor_of_ludwig(parameter, expected, tmp_path):
+    """They are Optuna's: `randint` has its upper bound, and a missing `space` is uniform."""
+    hyperopt = {"executor": {"type": "optuna", "sampler": "gp"}, "parameters": {"trainer.x": parameter}}
+    config, _ = converted(tmp_path, "config.yaml", yaml.safe_dump({"hyperopt": hyperopt}))
+    assert config["space"] == {"trainer.x": expected} and config["search"]["sampler"] == "gp"
 
 
 def test_a_grid_of_rllib(tmp_path):

@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 
+from hpometrics import get_metric
 from hpometrics.exceptions import MetricInputError, NonFiniteError
 from hpometrics.metrics._checks import value_checks
 from hpometrics.metrics._validation import BatchValidator
@@ -251,3 +252,12 @@ def test_probabilities_passed_as_logits_are_warned_of(dtype):
     one_hot = torch.eye(4)[target]
     for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25, one_hot):
         MetricCollection(["log_loss"], output=Category(4)).update(logits=sound.to(dtype), target=target)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy"])
+def test_scores_passed_as_predictions_are_told_where_they_go(name):
+    """The first line that a torchmetrics user writes: `metric.update(logits, target)`."""
+    with pytest.raises(
+        MetricInputError, match=r"got \(5, 3\); .*; for scores of 3 classes pass logits= or prob"
+    ):
+        get_metric(name, Category(3)).update(torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1]))

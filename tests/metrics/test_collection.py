@@ -291,3 +291,11 @@ def test_a_collection_is_a_table_in_a_notebook():
     assert head == "<th>metric</th><th>direction</th><th>reads</th><th>output</th></tr>"
     assert second == "<td>log_loss</td><td>minimize</td><td>probabilities</td><td>binary</td></tr>"
     assert panel["accuracy"]._repr_html_() == f"<table><tr>{head}<tr>{first}</table>"
+
+
+def test_a_collection_is_a_mapping_to_its_metrics():
+    """As torchmetrics' own has items, keys and values; what `compute` returns has the values."""
+    panel = MetricCollection(["accuracy", "ece"], output=Category(3))
+    assert list(panel.keys()) == list(panel.names) == list(dict(panel))
+    assert list(panel.values()) == [panel["accuracy"], panel["ece"]]
+    assert dict(panel.items()) == dict(panel)

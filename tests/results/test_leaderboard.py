@@ -89,7 +89,7 @@ def test_the_optimal_engine_params():
 
 
 def test_a_value_that_all_trials_share_is_marked():
-    """From three complete trials on; of two it may be chance, and a nan is no value."""
+    """Of one trial there is nothing to tell apart, and a nan is no value."""
     trials = [
         TrialRecord(
             number,
@@ -105,7 +105,8 @@ def test_a_value_that_all_trials_share_is_marked():
     assert optimal_block(best, trials, RESOLVED).endswith(
         "accuracy: 1   (maximize)  (the same in each trial)"
     )
-    assert optimal_block(best, trials[1:], RESOLVED).endswith("accuracy: 1   (maximize)")
+    assert optimal_block(best, trials[1:], RESOLVED).endswith("(maximize)  (the same in both trials)")
+    assert optimal_block(best, trials[2:], RESOLVED).endswith("accuracy: 1   (maximize)")
 
 
 def test_best_yaml_is_what_the_engine_takes():

@@ -153,6 +153,11 @@ def silent(params, run):
 
 
 @engine(output=Binary())
+def sphere(params, run):
+    return params["lr"] ** 2
+
+
+@engine(output=Binary())
 def hungry(params, run):
     raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
@@ -200,6 +205,17 @@ def test_an_engine_that_fails_in_each_trial_ends_its_sweep(broken, folder, backe
     assert (folder / "runs/sweep.old-1/trials/0000/error.txt").is_file()
     count = 3 if backend == THREE else 4
     assert [(r.number, r.state) for r in records(folder)] == [(n, TrialState.COMPLETE) for n in range(count)]
+
+
+def test_an_engine_that_returns_its_value_ends_its_sweep(broken, folder):
+    """Each trial returns another number, as an objective of Optuna does; the fault is the same."""
+    result = broken("sphere")
+    assert result.exit_code == 4, result.output
+    assert [record.fault for record in records(folder)] == [
+        "RunError: train reported no epoch and returned #, but no returned value is used; report roc_auc by "
+        "run.log(...), or call run.update(...), which measures it"
+    ] * 2
+    assert "train reported no epoch and returned 1.09" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -410,7 +426,9 @@ def test_hyperband_divides_the_reports_of_a_trial():
 
 def test_a_program_has_no_steps():
     """It makes a report when it likes."""
-    text = STEPS.replace("target: toy_engine:learn, output: binary", "command: [python3, program.py]")
+    text = STEPS.replace(
+        "target: toy_engine:learn, output: binary", "command: [python3, program.py, '{args}']"
+    )
     text = text.replace("optimize: roc_auc, track: [accuracy]", "optimize: roc_auc")
     [problem] = problems_of(text)
     assert "budget.steps: a program decides when to report; set epochs" in problem

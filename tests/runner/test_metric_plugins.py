@@ -167,7 +167,7 @@ def test_an_engine_of_stages_is_measured_by_a_plug_in(told):
 def test_the_direction_of_a_programs_value_comes_from_a_plug_in(told, folder):
     """The program reports the value by its name."""
     (folder / "program.py").write_text("print('{\"agree\": 0.5}')")
-    command = f"command: [{sys.executable}, program.py]"
+    command = f"command: [{sys.executable}, program.py, '{{args}}']"
     text = OWN.replace("target: toy_engine:train, output: binary", command).replace("[accuracy]", "[]")
     ran = told("run", "sweep.yaml", text=text)
     assert ran.returncode == 0, ran.stderr

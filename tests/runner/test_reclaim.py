@@ -67,10 +67,13 @@ def test_a_trial_that_had_written_its_end_is_told_of_and_not_run_again(job, stud
     assert [one.number for one in job.told] == [0]
 
 
-def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study):
-    """Record, study and listener say so."""
+def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study, capsys):
+    """Record, study and listener say so, and the log each time before."""
     record(job, TrialState.RUNNING)
     assert [taken(job, study).number for _ in range(MOST_DEATHS - 1)] == [0, 0]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("trial 0: its process died in epoch 1, once by now; the trial is tried again")
+    assert ", 2 times by now; " in second and second.endswith("fails after 3 times")
     assert taken(job, study) is None
     [told] = job.told
     assert told.reason == "its process died 3 times in epoch 1; did it have the memory that it needs?"

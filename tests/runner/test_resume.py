@@ -34,7 +34,7 @@ def train(params, run):
 
 @pytest.mark.parametrize(
     ("engine", "file"),
-    [("target: own_engine:train", "helper.py"), ("command: [python3, program.py]", "program.py")],
+    [("target: own_engine:train", "helper.py"), ("command: [python3, program.py, '{args}']", "program.py")],
 )
 def test_a_sweep_says_that_its_engine_has_changed(folder, engine, file):
     """A module beside it that it imports, the file of a command; it is said once, and the sweep goes on."""

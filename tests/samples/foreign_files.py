@@ -80,7 +80,36 @@ HYPER_TEST = (
     "train_batch_size choice [512,1024,2048]",
     "mlp_hidden_size choice ['[64,64,64]','[128,128]']",
 )
+WINE = {
+    "input_features": [{"name": name, "type": "number"} for name in ("alcohol", "density", "pH")],
+    "output_features": [{"name": "quality", "type": "number"}],
+    "combiner": {"type": "concat", "num_fc_layers": 2, "output_size": 64, "dropout": 0.1},
+    "trainer": {"epochs": 15, "batch_size": 128, "learning_rate": 0.001, "early_stop": 5},
+    "hyperopt": {
+        "executor": {
+            "type": "optuna",
+            "num_samples": 20,
+            "sampler": "auto",
+            "pruner": None,
+            "study_name": "ludwig_wine_rmse",
+            "storage": None,
+            "time_budget_s": 1800,
+        },
+        "parameters": {
+            "trainer.learning_rate": {"space": "loguniform", "lower": 0.00001, "upper": 0.1},
+            "trainer.batch_size": {"space": "int", "lower": 32, "upper": 256},
+            "combiner.num_fc_layers": {"space": "int", "lower": 1, "upper": 4},
+            "combiner.output_size": {"space": "choice", "categories": [32, 64, 128, 256]},
+        },
+        "output_feature": "quality",
+        "metric": "root_mean_squared_error",
+        "goal": "minimize",
+        "split": "validation",
+    },
+}
+"""`examples/hyperopt/config_optuna.yaml` of Ludwig, with three of its eleven input features."""
 EXAMPLES = {
+    "config_optuna.yaml": yaml.safe_dump(WINE, sort_keys=False),
     "sphere.yaml": sweeper(**SPHERE),
     "front.yaml": sweeper(**FRONT),
     "typed.yaml": sweeper(search_space={"x": {"type": "float", "low": 1e-3, "high": 1, "log": True}}),

@@ -422,8 +422,18 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     own_hint = own_hint or _suggest_split(requested, feature_type)
     own_hint = own_hint or meaning_on_other_outputs(requested.metric, feature_type)
     hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)
+    hint = _with_cut_off(hint, requested, feature_type)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {requested.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
+
+
+def _with_cut_off(hint: str, requested: MetricName, feature_type: str | None) -> str:
+    """Return a hint whose name has the cut-off that was requested, if the metric takes one."""
+    match = re.fullmatch(r" Did you mean '([^'@]+)'\?", hint)
+    if match is None or requested.k is None:
+        return hint
+    name = replace(MetricName.parse(match[1]), k=requested.k)
+    return hint_name(str(name)) if _interpretations(name, feature_type) else hint
 
 
 def _suggest_split(requested: MetricName, feature_type: str | None) -> str:

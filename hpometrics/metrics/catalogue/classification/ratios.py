@@ -78,7 +78,17 @@ class Recall(Ratio):
         return counts.tp, counts.support
 
 
-@register_ratio("f1", {"f1_score": "f1", "dice": "f1", "weighted_f1": "f1(average=weighted)"}, tokens=True)
+@register_ratio(
+    "f1",
+    {
+        "f1_score": "f1",
+        "dice": "f1",
+        "macro_f1": "f1(average=macro)",
+        "micro_f1": "f1(average=micro)",
+        "weighted_f1": "f1(average=weighted)",
+    },
+    tokens=True,
+)
 class F1(Ratio):
     """Harmonic mean of precision and recall of a class, also known as its Dice coefficient.
 
