@@ -125,12 +125,24 @@ def test_how_it_is_carried_out_changes_no_score(evaluate):
     ("arguments", "message"),
     [
         (["PrecisionEvaluatoin"], "has no 'PrecisionEvaluatoin'; did you mean 'PrecisionEvaluation'?"),
-        (["Xyz"], "has no 'Xyz'; it has PrecisionEvaluation, AccuracyEvaluation, GuessEvaluation, LoudEval"),
-        (["CLASSIFICATION"], "is a Classification, no evaluation; it has PrecisionEvaluation, Accuracy"),
+        (
+            ["Xyz"],
+            "has no 'Xyz'; sample_evaluations has PrecisionEvaluation, AccuracyEvaluation, GuessEvaluation, LoudEval",
+        ),
+        (["CLASSIFICATION"], "is a Classification, not an evaluation; sample_evaluations has Precision"),
         (["PrecisionEvaluation"], "PrecisionEvaluation has no engine_params_list of its own; give the list"),
-        (["PrecisionEvaluation", "POSITIVES"], "is a int, no list of engine params; it has "),
-        (["PrecisionEvaluation", "PREDICTED_POSITIVE"], "is a dict, no list of engine params; it has "),
-        (["PrecisionEvaluation", "Accuracy"], "is a class, no list of engine params; it has "),
+        (
+            ["PrecisionEvaluation", "POSITIVES"],
+            "is an int, not a list of engine params; sample_evaluations has ",
+        ),
+        (
+            ["PrecisionEvaluation", "PREDICTED_POSITIVE"],
+            "is a dict, not a list of engine params; sample_evaluations has ",
+        ),
+        (
+            ["PrecisionEvaluation", "Accuracy"],
+            "is a class, not a list of engine params; sample_evaluations has ",
+        ),
         (["AccuracyEvaluation", "--batch"], "Option '--batch' requires an argument"),
     ],
 )

@@ -335,7 +335,10 @@ def test_no_file_ends_in_a_traceback(data):
         ({"{mutate: [lr]}": "{}"}, "search.pruner: mutate lists the params that change in training"),
         ({"backend: ray": "backend: {ray: {workers: 2}}"}, "backend.ray.workers: the trials of pbt wait"),
         ({"epochs: 3}": "epochs: 3, repeats: 2}"}, "budget.repeats: pbt changes params in training"),
-        ({"backend: ray": "backend: ray\nresults: {checkpoints: none}"}, "results.checkpoints: pbt hands on"),
+        (
+            {"backend: ray": "backend: ray\nresults: {checkpoints: none}"},
+            "results.checkpoints: pbt passes on",
+        ),
         ({"pbt: {": "pb2: {"}, None),
         (
             {"pbt: {": "pb2: {", "backend: ray": "backend: {ray: {workers: 2}}"},
@@ -370,7 +373,7 @@ def test_a_population_is_checked_before_it_trains(changes, said):
         ),
         (
             {"epochs: 3}": "epochs: 3, repeats: 2}"},
-            "budget.repeats: pbt_replay trains each trial under",
+            "budget.repeats: pbt_replay trains each trial with",
         ),
         (
             {"backend: ray": "backend: ray\nresults: {checkpoints: none}"},

@@ -102,9 +102,8 @@ def test_a_value_that_all_trials_share_is_marked():
         for number in range(3)
     ]
     best = best_by(trials, RESOLVED.optimized)
-    assert optimal_block(best, trials, RESOLVED).endswith(
-        "accuracy: 1   (maximize)  (the same in each trial)"
-    )
+    whole = optimal_block(best, trials, RESOLVED)
+    assert whole.endswith("accuracy: 1   (maximize)  (the same in each trial)")
     assert optimal_block(best, trials[1:], RESOLVED).endswith("(maximize)  (the same in both trials)")
     assert optimal_block(best, trials[2:], RESOLVED).endswith("accuracy: 1   (maximize)")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import math
 import os
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from gzip import decompress
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -50,7 +51,7 @@ _MEANINGS = {
     TrialState.RUNNING: "at work, or left by a process that died; resumes when you run the sweep again",
     TrialState.WAITING: "not begun",
 }
-_PLOTLY = "plotly-cartesian.min.js.gz"
+_PLOTLY = "plotly-cartesian.min.js.xz"
 """As npm has it in `plotly.js-cartesian-dist-min`, packed; the page unpacks it."""
 
 _DRAW = """(async ([place, drawings, packed]) => {
@@ -341,17 +342,16 @@ def _html(report: Report) -> str:
     """Return the page of a report. Its tables hold all facts without JavaScript; the figures need it."""
     from markupsafe import Markup  # with Jinja
 
-    package = files(__package__)
-    packed, script = package.joinpath(_PLOTLY).read_bytes(), package.joinpath("report.js").read_text("utf8")
+    plotly, script = _plotly(), files(__package__).joinpath("report.js").read_text("utf8")
     return page(
         "results/report",
         "report.html",
         report=report,
         data_rows=data_rows,
         figures=[replace(figure, drawings=_plain(figure.drawings)) for figure in report_figures(report)],
-        plotly=Markup(b64encode(packed).decode()),
+        plotly=Markup(_packed(plotly)),
         script=Markup(script),
-        policy=_policy(script.encode(), decompress(packed)),
+        policy=_policy(script.encode(), plotly),
     )
 
 
@@ -363,10 +363,19 @@ def notebook_figures(report: Report) -> Iterator[str]:
         yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
         drawings += (_plain(drawing) for drawing in figure.drawings)
         yield "<div data-figure></div>" * len(figure.drawings)
-    packed = files(__package__).joinpath(_PLOTLY).read_bytes()
-    content = json.dumps([place, drawings, b64encode(packed).decode()], allow_nan=False)
+    content = json.dumps([place, drawings, _packed(_plotly())], allow_nan=False)
     content = content.replace("<", r"\u003c")  # a text of a trial cannot end the script
     yield f"</div><script>{_DRAW % content}</script>"
+
+
+def _plotly() -> bytes:
+    """Return plotly's script, which the package holds in fewer bytes than a browser can unpack."""
+    return lzma.decompress(files(__package__).joinpath(_PLOTLY).read_bytes())
+
+
+def _packed(script: bytes) -> str:
+    """Return a script as a page holds it."""
+    return b64encode(gzip.compress(script, mtime=0)).decode()
 
 
 def _plain(value: Any) -> Any:
