@@ -45,6 +45,9 @@ _COMPARED = (
     "budget.repeats",
     "budget.cost_unit.logged",
 )
+_OTHER_REPORTS = (
+    "the trials of a directory report at the same steps; give the sweep another name or results.dir"
+)
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
 _KINDS = {
     **dict.fromkeys(("name", "metric", "space", "at"), str),
@@ -381,12 +384,16 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable."""
+    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable.
+
+    `reason` is why one directory cannot hold both, and what to do, where the change alone does not say it.
+    """
 
     key: str
     before: Any
     now: Any
     fatal: bool
+    reason: str = ""
 
     def __str__(self) -> str:
         return f"  {self.key}: {_format_value(self.before)} -> {_format_value(self.now)}"
@@ -399,8 +406,15 @@ def changes(before: Resolved, now: Resolved) -> list[Change]:
     frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
         if key.startswith(_COMPARED):
-            compared.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
+            reason = _OTHER_REPORTS if key == "budget.every" else ""
+            fatal = key.startswith(frozen) or bool(reason)
+            compared.append(Change(key, old.get(key), new.get(key), fatal, reason))
     return [change for change in compared if change.before != change.now]
+
+
+def format_changes(changes: Iterable[Change]) -> str:
+    """Return a line for each change, with its reason."""
+    return "\n".join(f"{change}; {change.reason}" if change.reason else str(change) for change in changes)
 
 
 def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

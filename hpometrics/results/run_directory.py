@@ -33,7 +33,7 @@ from ..records.recovery import quarantine, quarantine_study
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM, CONFIRM_FILE
 from ..selection.trial_attempts import Faults
-from .manifest import Change, Resolved, changes, read_resolved
+from .manifest import Change, Resolved, changes, format_changes, read_resolved
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -451,7 +451,7 @@ class RunDirectory:
         return None
 
     def _describe_changes(self, differences: list[Change], remedy: str) -> str:
-        lines = "\n".join(map(str, differences))
+        lines = format_changes(differences)
         return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
 
 

@@ -34,7 +34,7 @@ from ..config.plan import Plan
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
-from ..results.manifest import Resolved, changes, parse_resolved
+from ..results.manifest import Resolved, changes, format_changes, parse_resolved
 from ..results.run_directory import RunDirectory
 from .context import SweepContext, with_priors
 from .leases import LocalOwnership
@@ -98,7 +98,7 @@ def _check_same(before: Resolved | None, context: SweepContext) -> None:
     differences = [] if before is None else changes(before, context.resolved)
     fatal = any(change.fatal for change in differences)
     if fatal or (differences and not context.extend):
-        lines = "\n".join(map(str, differences))
+        lines = format_changes(differences)
         raise ConfigError(
             f"the study {context.plan.name}: its trials were made by another sweep:\n{lines}\n"
             f"{'give the sweep another name' if fatal else '--extend goes on'}"

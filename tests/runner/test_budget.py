@@ -383,6 +383,18 @@ def test_other_steps_make_other_trials(sweep):
     assert refused.exit_code == 2 and "budget.every: 2 -> 1" in refused.stderr
 
 
+def test_extend_refuses_reports_at_other_steps(sweep, folder):
+    """They would stand in one table with those of the earlier trials; nothing is changed."""
+    assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
+    written = (folder / "runs/sweep/sweep.resolved.yaml").read_text()
+    refused = sweep(STEPS.replace("every: 2", "every: 1"), "--extend")
+    assert refused.exit_code == 2
+    assert "budget.every: 2 -> 1; the trials of a directory report at the same steps; " in refused.stderr
+    assert "give the sweep another name or results.dir" in refused.stderr
+    assert "--extend goes on" not in refused.stderr
+    assert (folder / "runs/sweep/sweep.resolved.yaml").read_text() == written
+
+
 @pytest.mark.parametrize(
     ("budget", "problem"),
     [
