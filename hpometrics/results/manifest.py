@@ -406,10 +406,20 @@ def changes(before: Resolved, now: Resolved) -> list[Change]:
     frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
         if key.startswith(_COMPARED):
-            reason = _OTHER_REPORTS if key == "budget.every" else ""
+            reason = _reason(key, old, new)
             fatal = key.startswith(frozen) or bool(reason)
             compared.append(Change(key, old.get(key), new.get(key), fatal, reason))
     return [change for change in compared if change.before != change.now]
+
+
+def _reason(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return why the reports of one directory would be at different steps; empty if they would not."""
+    if key == "budget.every":
+        return _OTHER_REPORTS
+    steps, every = old.get("budget.steps"), old.get("budget.every")
+    if key != "budget.steps" or not every or steps % every == 0 or new.get(key, 0) <= steps:
+        return ""
+    return f"{every} does not divide {steps}, where the trials reported too: {_OTHER_REPORTS}"
 
 
 def format_changes(changes: Iterable[Change]) -> str:

@@ -395,6 +395,16 @@ def test_extend_refuses_reports_at_other_steps(sweep, folder):
     assert (folder / "runs/sweep/sweep.resolved.yaml").read_text() == written
 
 
+def test_extend_refuses_steps_whose_last_report_would_not_come_again(sweep):
+    """A training from the start to 8 steps by 2 has no report at step 5, so none could be compared."""
+    assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
+    refused = sweep(STEPS.replace("steps: 5", "steps: 8"), "--extend")
+    assert refused.exit_code == 2
+    assert "budget.steps: 5 -> 8; 2 does not divide 5, where the trials reported too: " in refused.stderr
+    assert "give the sweep another name or results.dir" in refused.stderr
+    assert sweep(STEPS.replace("steps: 5", "steps: 4"), "--extend").exit_code == 0  # the trial stays
+
+
 @pytest.mark.parametrize(
     ("budget", "problem"),
     [
