@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from .._imports import code_of, split_target
-from ..backends.optuna.prior import Prior, first_points
+from ..backends.optuna.prior import Prior
 from ..backends.registry import REPLAY
 from ..config.metric_section import Measure
 from ..config.plan import Plan
@@ -33,6 +32,7 @@ from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from ..selection.trial_attempts import Faults
+from .added_trials import with_priors
 from .command_engine import Program
 from .imported_engine import (
     ChosenEngine,
@@ -207,20 +207,6 @@ class SweepContext:
             with suppress(SpaceError):  # a trial of another space
                 existing[record.number] = self.plan.space.encode(record.given)
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
-
-
-def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan]:
-    """Return the trials of earlier sweeps, and a plan whose first points end with their best ones.
-
-    Raises:
-        RecordError: it is damaged.
-    """
-    try:
-        priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
-    except ValueError as err:
-        raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
-    points = first_points(priors, plan.space, plan.points)
-    return priors, replace(plan, points=(*plan.points, *points))
 
 
 def with_schedule(plan: Plan, metric: str, direction: Direction) -> Plan:
