@@ -243,7 +243,8 @@ def _number(text: str) -> float:
 def pause(directory: Path) -> None:
     """Hold back further trials of a sweep; those at work go on.
 
-    It holds for each process that works in the directory, also for those that start later.
+    It holds for each process that works in the directory, also for those that start later. A complete sweep
+    is left as it is.
     """
     _ask("pause", directory)
 

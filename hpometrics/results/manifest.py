@@ -194,6 +194,12 @@ class Resolved:
         """Return whether `budget.stale` or `budget.cost` is used up, so that no further trial starts."""
         return self.limits.reached(records) is not None
 
+    def is_complete(self, records: Collection[TrialRecord]) -> bool:
+        """Return whether all trials have ended and no further one starts, by their number or `is_used_up`."""
+        if not all(record.state.finished for record in records):
+            return False
+        return (self.trials is not None and len(records) >= self.trials) or self.is_used_up(records)
+
     def since_best(self, records: Iterable[TrialRecord]) -> int:
         """Return how many complete trials have ended since the last new best; see `trials_since_best`."""
         return trials_since_best(records, self.optimized, self.tol)
