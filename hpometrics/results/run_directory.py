@@ -83,6 +83,7 @@ class RunDirectory:
         """Remarks on the opened directory: damage, or a changed engine."""
         self.is_known = True
         """Whether the directory held its resolved sweep when it was opened."""
+        self.is_extended = False  # so that its study was put aside
 
     def trial(self, number: int) -> pathlib.Path:
         """Return the directory of a trial."""
@@ -380,7 +381,6 @@ class RunDirectory:
                 f"{', '.join(changed)}: the engine has changed since trials were run; "
                 "new ones stand in the table with them, --fresh starts over"
             )
-
         if before is not None and extend:
             self._reopen_trials(before, resolved)
 
@@ -415,6 +415,7 @@ class RunDirectory:
             return
         for path in filter(Path.exists, (self.study, self.journal)):
             quarantine_study(path, "extended")
+            self.is_extended = True
         confirmed = (*self.path.glob("trials/*/confirm"), self.confirmation)
         for path in filter(Path.exists, confirmed):
             quarantine(path, "extended")
