@@ -207,7 +207,7 @@ class RunDirectory:
                 self.check_no_worker()
                 old = self.path.rename(free_name(self.path, "old"))
             if is_broken:
-                self.remarks.append(f"the first trials had failed alike before any epoch; kept as {old.name}")
+                self.remarks.append(f"the first trials had failed alike; kept as {old.name}")
         make_private(self.path)
         with self._lock():
             self._check_ours()

@@ -250,12 +250,17 @@ def is_used_up(study: optuna.Study, context: SweepContext) -> bool:
 
 
 def _add_faults(study: optuna.Study, context: SweepContext) -> None:
-    """Add the trials of other processes to the faults of a sweep."""
+    """Add the trials of other processes to the faults of a sweep.
+
+    Epochs settle it; where a logged cost may be missing in all of them, those of a trial that has ended.
+    """
+    is_logged = context.resolved.unit.logged is not None
     for trial in study.get_trials(deepcopy=False):
-        context.faults.settled = context.faults.settled or bool(trial.intermediate_values)
         record = shared_record(trial) if trial.state is OptunaState.FAIL else None
         if record is not None:
             context.faults.add(record)
+        if (record is None or record.fault is None) and (trial.state.is_finished() or not is_logged):
+            context.faults.settled = context.faults.settled or bool(trial.intermediate_values)
 
 
 @contextmanager
