@@ -15,7 +15,7 @@ import json
 import random
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import accumulate
@@ -245,7 +245,7 @@ def _nested_domain(option: Any, name: str) -> tuple[str, Any]:
 
     if isinstance(option, sample.Domain):
         return name, option
-    parts = option.items() if isinstance(option, Mapping) else ()
+    parts: Iterable[tuple[Any, Any]] = option.items() if isinstance(option, Mapping) else ()
     if isinstance(option, (list, tuple)):
         parts = ((name, part) for part in option)
     return next((pair for key, part in parts if (pair := _nested_domain(part, str(key)))[1]), (name, None))
