@@ -31,11 +31,17 @@ _PACKAGES = {
     "ax": ("ax", "ax-platform"),
     "bayesopt": ("bayes_opt", "bayesian-optimization"),
     "bohb": ("hpbandster", "hpbandster ConfigSpace"),
+    "hebo": ("hebo", "HEBO"),
     "hyperopt": ("hyperopt", "hyperopt"),
     "nevergrad": ("nevergrad", "nevergrad"),
     "zoopt": ("zoopt", "zoopt"),
 }
 """The package that each module of `ray.tune.search` imports, and what pip calls it."""
+NOT_INSTALLABLE: Mapping[str, str] = {
+    "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
+    "pip cannot install both. Choose gp or botorch, whose models are the nearest.",
+}
+"""Samplers of other libraries that cannot be used, each with the reason and what to choose."""
 _LEAST = {"warmup": 0, "min_trials": 0, "min_epochs": 1, "interval": 1}
 """The least value of each option that has the same name on every backend."""
 _NEEDED = {
@@ -115,9 +121,12 @@ def missing_searcher_package(name: str) -> MissingExtraError | None:
     if not _is_in(name, "ray.tune.search") or module not in _PACKAGES:
         return None
     package, title = _PACKAGES[module]
-    return (
-        None if find_spec(package) is not None else missing_extra(f"the sampler {name!r}", title, extra=None)
-    )
+    if find_spec(package) is not None:
+        return None
+    if module in NOT_INSTALLABLE:
+        reason = NOT_INSTALLABLE[module]
+        return MissingExtraError(f"the sampler {name!r} needs {title}, which is not installed{reason}")
+    return missing_extra(f"the sampler {name!r}", title, extra=None)
 
 
 def check_pruner_options(name: str, options: Mapping[str, Any], epochs: int | None = None) -> None:

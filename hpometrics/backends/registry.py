@@ -18,7 +18,7 @@ from .._text import did_you_mean
 from ..exceptions import ConfigError, MissingExtraError, missing_extra
 from ..selection.rules import DOMINANCE, DominanceRule
 from .hub import class_in_name, is_hub, load_hub
-from .plug_in_checks import check_class, missing_searcher_package
+from .plug_in_checks import NOT_INSTALLABLE, check_class, missing_searcher_package
 
 POPULATIONS = ("pbt", "pb2")
 """The schedulers of Ray whose trials exploit each other."""
@@ -113,12 +113,6 @@ _UNNAMED_SAMPLERS = (
 """Samplers that a class or an object alone names."""
 MAKE_SAMPLER = "hpometrics.backends.optuna.samplers:make_sampler"  # of its spec and a seed
 SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"  # of a class of searchers
-
-NOT_INSTALLABLE: Mapping[str, str] = {
-    "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
-    "pip cannot install both. Choose gp or botorch, whose models are the nearest.",
-}
-"""Samplers of other libraries that cannot be used, each with the reason and what to choose."""
 
 OPTUNA_PRUNERS: Mapping[str, PlugIn] = {
     "median": PlugIn("optuna.pruners:MedianPruner", _OPTUNA_PERCENTILE),

@@ -231,8 +231,8 @@ def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settin
     with report_errors(verbose):
         check_posix("hpometrics confirm")
         from ..results.run_directory import RunDirectory
+        from ..runner.added_trials import planned_again
         from ..runner.sweep import Options, confirm_command  # with torch
-        from ..runner.worker import planned_again
 
         home = RunDirectory(directory)
         requested = {key: value for key, value in settings.items() if value is not None}
@@ -257,7 +257,8 @@ def _number(text: str) -> float:
 def pause(directory: Path) -> None:
     """Hold back further trials of a sweep; running trials finish.
 
-    This applies to every process that works in the directory, and to those that start later.
+    This applies to every process that works in the directory, and to those that start later. A complete
+    sweep stays as it is.
     """
     _ask("pause", directory)
 
@@ -300,8 +301,7 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
         check_posix("hpometrics add")
         from ..config.document import parse_value
         from ..results.run_directory import RunDirectory
-        from ..runner.study import add_trial
-        from ..runner.worker import planned_again
+        from ..runner.added_trials import add_trial, planned_again
 
         home = RunDirectory(directory)
         values = {}

@@ -468,4 +468,4 @@ def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
             return path, {"value": None}
         section.remark("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
         return terms.mappings(options)
-    return terms.choice(path, options, section, key)
+    return terms.choice(path, options, section, key, is_drawn=kind == "choice")

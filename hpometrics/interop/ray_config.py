@@ -183,7 +183,7 @@ def _read_config(
     for key, value in section.mapping.items():
         name = f"{front}{key}"
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(GRID), list):
-            called, dimension = choice(name, value[GRID], section, key)
+            called, dimension = choice(name, value[GRID], section, key, is_drawn=False)
             space[called] = dimension
         elif isinstance(value, dict) and len(value) == 1 and "eval" in value:
             line = line_of_text(str(value["eval"]))

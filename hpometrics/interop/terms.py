@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -87,22 +88,32 @@ def _readings(name: str) -> Iterator[str]:
     yield from humped[-1:]
 
 
-def choice(name: str, options: Iterable[Any], section: Section, key: str) -> tuple[str, Dimension]:
+def choice(
+    name: str, options: Iterable[Any], section: Section, key: str, is_drawn: bool = True
+) -> tuple[str, Dimension]:
     """Return a choice among values; lists and mappings become bundles under a name of their own.
+
+    A value that stands there several times is drawn as often, by its weight.
 
     Args:
         name: the name of the parameter.
         options: the values.
         section: the section that holds them.
         key: their key in it, for a remark on the other name.
+        is_drawn: whether the other tool draws values; a grid has each once.
     """
-    values = list(_distinct(options))
+    options = list(options)
+    texts = [json.dumps(option, sort_keys=True) for option in options]
+    distinct, counts = dict(zip(texts, options, strict=True)), Counter(texts)
+    values, weights = list(distinct.values()), [counts[text] for text in distinct]
+    how: Dimension = {"weights": weights} if is_drawn and len(set(weights)) > 1 else {}
     if all(map(is_scalar, values)):
-        return name, {"choice": values}
+        return name, {"choice": values, **how}
     called = f"{name}_choice"
     section.remark(key, f"a choice among lists or mappings is one of bundles, called {called}")
     labels = (value if isinstance(value, str) else json.dumps(value) for value in values)
-    return called, {"choice": {label: {name: value} for label, value in zip(labels, values, strict=True)}}
+    bundles = {label: {name: value} for label, value in zip(labels, values, strict=True)}
+    return called, {"choice": bundles, **how}
 
 
 def mappings(options: Iterable[Mapping[str, Any]]) -> tuple[str, Dimension]:
@@ -166,15 +177,6 @@ def powers_of_e(low: Number, high: Number) -> tuple[float, float]:
 def _plain(bound: Number) -> float:
     """Round off the last digits, in which 0.9 - 0.06 differs from 0.84."""
     return float(f"{bound:.12g}")
-
-
-def _distinct(options: Iterable[Any]) -> Iterator[Any]:
-    texts = set()
-    for option in options:
-        text = json.dumps(option, sort_keys=True)
-        if text not in texts:
-            texts.add(text)
-            yield option
 
 
 def read_goal(

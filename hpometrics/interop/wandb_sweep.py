@@ -272,7 +272,7 @@ def _choice(name: str, section: Section) -> tuple[str, Dimension]:
     drawn = [value for value in values if shares[json.dumps(value, sort_keys=True)] > 0]
     if len(drawn) < len(values):
         section.remark("probabilities", "values of the probability 0 are left out")
-    called, dimension = choice(name, drawn or values, section, "values")
+    called, dimension = choice(name, drawn or values, section, "values", is_drawn=False)
     positive = [share for share in shares.values() if share > 0]
     return called, {**dimension, **({"weights": positive} if len(positive) > 1 else {})}
 

@@ -302,7 +302,8 @@ class TrialRecord:
     that it was measured on. `machine` is where its last process ran, by name and start; `ended` is when its
     last run ended there, `gpus` how many GPUs it had; `cost` is the sum of what it logged as its cost, if the
     spec names such a value. `fault` identifies an error before the first epoch, as in
-    `KeyError at /home/ada/train.py:12`: where other trials have the same one, it is the engine's.
+    `KeyError at /home/ada/train.py:12`, or a cost that no epoch logs: where other trials have the same one,
+    it is the engine's.
     """
 
     number: int

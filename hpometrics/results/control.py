@@ -96,8 +96,11 @@ class ControlListener:
 
 
 def pause(home: RunDirectory) -> str:
-    """Hold back further trials, and return a line that says so."""
-    Control.write(replace(Control.read(_known(home)), paused=True), home)
+    """Hold back further trials, and return a line that says so; of a complete sweep change nothing."""
+    control = Control.read(_known(home))
+    if not home.is_at_work and home.read().is_complete(home.records()):
+        return f"{home.label}: the sweep is complete, so there is nothing to pause"
+    Control.write(replace(control, paused=True), home)
     return f"{home.label}: no further trial starts; running trials finish{_workers(home)}"
 
 

@@ -45,6 +45,9 @@ _COMPARED = (
     "budget.repeats",
     "budget.cost_unit.logged",
 )
+_OTHER_REPORTS = (
+    "the trials of a directory report at the same steps; give the sweep another name or results.dir"
+)
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
 _KINDS = {
     **dict.fromkeys(("name", "metric", "space", "at"), str),
@@ -190,6 +193,12 @@ class Resolved:
     def is_used_up(self, records: Collection[TrialRecord]) -> bool:
         """Return whether `budget.stale` or `budget.cost` is used up, so that no further trial starts."""
         return self.limits.reached(records) is not None
+
+    def is_complete(self, records: Collection[TrialRecord]) -> bool:
+        """Return whether all trials have ended and no further one starts, by their number or `is_used_up`."""
+        if not all(record.state.finished for record in records):
+            return False
+        return (self.trials is not None and len(records) >= self.trials) or self.is_used_up(records)
 
     def since_best(self, records: Iterable[TrialRecord]) -> int:
         """Return how many complete trials have ended since the last new best; see `trials_since_best`."""
@@ -381,12 +390,16 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable."""
+    """A fact that differs between the record and the sweep file; `fatal` ones make values incomparable.
+
+    `reason` is why one directory cannot hold both, and what to do, where the change alone does not say it.
+    """
 
     key: str
     before: Any
     now: Any
     fatal: bool
+    reason: str = ""
 
     def __str__(self) -> str:
         return f"  {self.key}: {_format_value(self.before)} -> {_format_value(self.now)}"
@@ -399,8 +412,25 @@ def changes(before: Resolved, now: Resolved) -> list[Change]:
     frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
         if key.startswith(_COMPARED):
-            compared.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
+            reason = _reason(key, old, new)
+            fatal = key.startswith(frozen) or bool(reason)
+            compared.append(Change(key, old.get(key), new.get(key), fatal, reason))
     return [change for change in compared if change.before != change.now]
+
+
+def _reason(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return why the reports of one directory would be at different steps; empty if they would not."""
+    if key == "budget.every":
+        return _OTHER_REPORTS
+    steps, every = old.get("budget.steps"), old.get("budget.every")
+    if key != "budget.steps" or not every or steps % every == 0 or new.get(key, 0) <= steps:
+        return ""
+    return f"{every} does not divide {steps}, where the trials reported too: {_OTHER_REPORTS}"
+
+
+def format_changes(changes: Iterable[Change]) -> str:
+    """Return a line for each change, with its reason."""
+    return "\n".join(f"{change}; {change.reason}" if change.reason else str(change) for change in changes)
 
 
 def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from ..records.recovery import quarantine, quarantine_study
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM, CONFIRM_FILE
 from ..selection.trial_attempts import Faults
-from .manifest import Change, Resolved, changes, read_resolved
+from .manifest import Change, Resolved, changes, format_changes, read_resolved
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -83,6 +83,7 @@ class RunDirectory:
         """Remarks on the opened directory: damage, or a changed engine."""
         self.is_known = True
         """Whether the directory held its resolved sweep when it was opened."""
+        self.is_extended = False  # so that its study was put aside
 
     def trial(self, number: int) -> pathlib.Path:
         """Return the directory of a trial."""
@@ -206,7 +207,7 @@ class RunDirectory:
                 self.check_no_worker()
                 old = self.path.rename(free_name(self.path, "old"))
             if is_broken:
-                self.remarks.append(f"the first trials had failed alike before any epoch; kept as {old.name}")
+                self.remarks.append(f"the first trials had failed alike; kept as {old.name}")
         make_private(self.path)
         with self._lock():
             self._check_ours()
@@ -382,7 +383,6 @@ class RunDirectory:
                 f"{', '.join(changed)}: the engine has changed since trials were run; "
                 "new ones stand in the table with them, --fresh starts over"
             )
-
         if before is not None and extend:
             self._reopen_trials(before, resolved)
 
@@ -417,6 +417,7 @@ class RunDirectory:
             return
         for path in filter(Path.exists, (self.study, self.journal)):
             quarantine_study(path, "extended")
+            self.is_extended = True
         confirmed = (*self.path.glob("trials/*/confirm"), self.confirmation)
         for path in filter(Path.exists, confirmed):
             quarantine(path, "extended")
@@ -453,7 +454,7 @@ class RunDirectory:
         return None
 
     def _describe_changes(self, differences: list[Change], remedy: str) -> str:
-        lines = "\n".join(map(str, differences))
+        lines = format_changes(differences)
         return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
 
 

@@ -51,7 +51,8 @@ class RunLine:
             paused, at_work = Control.read(home).paused, home.is_at_work
         except (HpometricsError, OSError) as err:
             return cls(home.path, age, "damaged", reason=str(err))
-        state = "paused" if paused else "running" if at_work else _rest(outcome)
+        rest = "finished" if outcome.resolved.is_complete(outcome.records) else "open"
+        state = "paused" if paused else "running" if at_work else rest
         return cls(home.path, age, state, outcome)
 
     def facts(self) -> dict[str, Any]:
@@ -124,12 +125,3 @@ def _run_directories(folder: Path) -> Iterator[RunDirectory]:
             yield home
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-
-
-def _rest(outcome: Outcome) -> str:
-    """Return the state of a sweep on which no process works."""
-    resolved, records = outcome.resolved, outcome.records
-    if not all(record.state.finished for record in records):
-        return "open"
-    enough = resolved.trials is not None and len(records) >= resolved.trials
-    return "finished" if enough or resolved.is_used_up(records) else "open"

@@ -12,7 +12,8 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Literal
 
 from .._formatting import html_table
-from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, missing_extra
+from .._text import one_line
+from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, RunError, missing_extra
 from ..records.remote_copy import fetch_directory, is_remote
 from ..records.trial_record import CHECKPOINTS, TrialRecord
 from ..selection.selection import Best
@@ -121,7 +122,7 @@ def load_best(directory: str | Path, /, **objects: Stateful) -> Best:
         ConfigError: the directory is not a run directory, or the URL not a copy of one that can be read.
         NoFiniteValueError: no trial is complete.
         NotKeptError: the trial has no checkpoint.
-        RunError: the checkpoint holds no state of that name.
+        RunError: the checkpoint holds no state of that name, or one that does not fit the object.
         RecordError: the checkpoint is damaged, or is not one.
     """
     if not is_remote(directory):
@@ -153,7 +154,17 @@ def _load(best: Best, objects: Mapping[str, Stateful]) -> None:
             f"trial {best.trial} {lack}; run.checkpoint(model=model) in each epoch keeps that of the picked "
             "one, unless results.checkpoints is last or none"
         )
-    put_states(objects, load_checkpoint(best.checkpoint)["states"])
+    states = load_checkpoint(best.checkpoint)["states"]
+    for name, thing in objects.items():
+        try:
+            put_states({name: thing}, states)
+        except RunError:
+            raise
+        except (RuntimeError, ValueError, KeyError, TypeError) as err:  # as torch has it
+            raise RunError(
+                f"{best.checkpoint}: the state of trial {best.trial} does not fit {name}=...: {one_line(err)}"
+                "; build it from the params of that trial, which load_best returns"
+            ) from err
 
 
 class Plots:

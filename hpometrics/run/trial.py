@@ -344,11 +344,17 @@ def _failure(
         return NoFiniteValueError(
             f"its cost is what it logs as {cost}, at least 0 in each epoch; got {negative[0]:g}"
         )
-    if any(map(math.isfinite, costs)):
+    if not _lacks_cost(run):
         return None
     return NoFiniteValueError(
         f"its cost is what it logs as {cost}, which no epoch has; call run.log({cost}=...) in each epoch"
     )
+
+
+def _lacks_cost(run: Run) -> bool:
+    """Return whether the cost of a trial is a logged value that no epoch has."""
+    cost = run.spec.unit.logged
+    return cost is not None and not any(math.isfinite(epoch.number(cost)) for epoch in run.history)
 
 
 def _ending(
@@ -370,11 +376,13 @@ def _ending(
 
 
 def _fault(failure: BaseException, run: Run | None) -> str | None:
-    """Return what identifies an error before the first epoch: its type and place.
+    """Return what identifies an error before the first epoch, its type and place; or a cost without a value.
 
     None if it may be of this trial alone: a later epoch, a lack of memory, a program that a signal ended.
     An error without a line of the user has its message without numbers, as of a returned value.
     """
+    if run is not None and run.history and isinstance(failure, NoFiniteValueError) and _lacks_cost(run):
+        return f"{run.spec.unit.logged} is never logged"
     if (run is not None and not is_idle(run.history, run.spec.optimized)) or _may_be_luck(failure):
         return None
     frame = failing_frame(failure)

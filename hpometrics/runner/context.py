@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,8 +14,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from .._imports import code_of, split_target
-from ..backends.optuna.prior import Prior, first_points
-from ..backends.registry import REPLAY
+from ..backends.optuna.prior import Prior
+from ..backends.registry import POPULATIONS, REPLAY, read_spec
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
@@ -33,6 +32,7 @@ from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from ..selection.trial_attempts import Faults
+from .added_trials import with_priors
 from .command_engine import Program
 from .imported_engine import (
     ChosenEngine,
@@ -209,20 +209,6 @@ class SweepContext:
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
 
 
-def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan]:
-    """Return the trials of earlier sweeps, and a plan whose first points end with their best ones.
-
-    Raises:
-        RecordError: it is damaged.
-    """
-    try:
-        priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
-    except ValueError as err:
-        raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
-    points = first_points(priors, plan.space, plan.points)
-    return priors, replace(plan, points=(*plan.points, *points))
-
-
 def with_schedule(plan: Plan, metric: str, direction: Direction) -> Plan:
     """Return a plan whose trials begin with the first params of the schedule that they replay, if they do.
 
@@ -235,9 +221,27 @@ def with_schedule(plan: Plan, metric: str, direction: Direction) -> Plan:
     try:
         run, trial = pruner.options["run"], pruner.options.get("trial")
         first = plan.space.encode(read_schedule(Path(run), trial, metric, direction).first)
+        _check_population(RunDirectory(Path(run)))
     except HpometricsError as err:
         raise ConfigError(f"search.pruner: {REPLAY}: {err}") from err
     return replace(plan, points=(first,) * (plan.trials or 0))
+
+
+def _check_population(home: RunDirectory) -> None:
+    """Check that a directory is that of a population; one without a sweep is of a Tuner of the user.
+
+    Raises:
+        ConfigError: its pruner is another one, and no trial went on from the state of another.
+    """
+    if not home.resolved.exists():
+        return
+    pruner, _ = read_spec("pruner", home.read().config["search"].get("pruner", "none"))
+    is_other = pruner not in (*POPULATIONS, REPLAY) and ":" not in pruner
+    if is_other and not any(record.exploits for record in home.records()):
+        raise ConfigError(
+            f"{home.label} was a search with pruner: {pruner}, in which no trial went on from another, so it "
+            "has no schedule; name the directory of a search by pbt or pb2"
+        )
 
 
 def make_context(

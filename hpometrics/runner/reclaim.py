@@ -150,7 +150,7 @@ def recover(context: SweepContext) -> tuple[list[str], list[TrialRecord]]:
     records = home.records()
     context.arrange_grid(records)
     restored = restore_study(context, trials, records)
-    if restored is not None:
+    if restored is not None and not home.is_extended:  # then it was put aside to be made again
         lines.append(restored)
     derived = ((home.verdict, read_verdict, "drawn"), (home.confirmation, read_confirmation, "made"))
     for path, read, again in derived:

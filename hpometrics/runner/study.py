@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.trial import TrialState as OptunaState
@@ -27,16 +26,15 @@ from ..backends.optuna.study import (
     study_records,
     tell,
 )
-from ..backends.optuna.trial_queue import add_point, open_trials, reclaim, reserve
+from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
 from ..backends.registry import BACKENDS
-from ..backends.storage_url import MEMORY, STORAGE_FILES, is_shared, redact_storage, url_of
-from ..config.plan import Plan
+from ..backends.storage_url import MEMORY, is_shared, redact_storage, url_of
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
-from ..results.manifest import Resolved, changes, parse_resolved
-from ..results.run_directory import RunDirectory
-from .context import SweepContext, with_priors
+from ..results.manifest import Resolved, changes, format_changes, parse_resolved
+from .added_trials import file_of_study
+from .context import SweepContext
 from .leases import LocalOwnership
 
 SWEEP = f"{PREFIX}sweep"
@@ -98,7 +96,7 @@ def _check_same(before: Resolved | None, context: SweepContext) -> None:
     differences = [] if before is None else changes(before, context.resolved)
     fatal = any(change.fatal for change in differences)
     if fatal or (differences and not context.extend):
-        lines = "\n".join(map(str, differences))
+        lines = format_changes(differences)
         raise ConfigError(
             f"the study {context.plan.name}: its trials were made by another sweep:\n{lines}\n"
             f"{'give the sweep another name' if fatal else '--extend goes on'}"
@@ -252,12 +250,17 @@ def is_used_up(study: optuna.Study, context: SweepContext) -> bool:
 
 
 def _add_faults(study: optuna.Study, context: SweepContext) -> None:
-    """Add the trials of other processes to the faults of a sweep."""
+    """Add the trials of other processes to the faults of a sweep.
+
+    Epochs settle it; where a logged cost may be missing in all of them, those of a trial that has ended.
+    """
+    is_logged = context.resolved.unit.logged is not None
     for trial in study.get_trials(deepcopy=False):
-        context.faults.settled = context.faults.settled or bool(trial.intermediate_values)
         record = shared_record(trial) if trial.state is OptunaState.FAIL else None
         if record is not None:
             context.faults.add(record)
+        if (record is None or record.fault is None) and (trial.state.is_finished() or not is_logged):
+            context.faults.settled = context.faults.settled or bool(trial.intermediate_values)
 
 
 @contextmanager
@@ -309,44 +312,7 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
 
 def study_file(context: SweepContext) -> Path | None:
     """Return the study's file in the run directory; None if the study is in memory or elsewhere."""
-    return _study_file(context.directory, context.plan.config.backend.storage)
-
-
-def _study_file(home: RunDirectory, storage: str) -> Path | None:
-    return home.path / STORAGE_FILES[storage] if storage in STORAGE_FILES else None
-
-
-def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
-    """Enqueue params before what the sampler draws, and return the number of their trial.
-
-    Args:
-        plan: the plan of the sweep.
-        home: its run directory; processes may be at work in it.
-        params: all of them or some; the sampler draws the others.
-
-    Raises:
-        SpaceError: the space does not contain them.
-        ConfigError: the sweep has a list or a grid, its study is not stored, or all its trials have begun.
-        DiskError: the study cannot be written.
-    """
-    storage, point = plan.config.backend.storage, plan.space.encode(params)
-    _, planned = with_priors(plan, home.read().prior)
-    if BACKENDS[plan.config.backend.name].has_points or plan.sampler == "grid":
-        raise ConfigError(f"{home.label}: has a list or a grid of params; add these to its sweep file")
-    file = _study_file(home, storage)
-    if storage == MEMORY or (file is not None and not file.exists()):
-        raise ConfigError(f"{home.label}: has no stored study to which a trial could be added")
-    with storing():
-        opened = open_storage(file or url_of(storage))
-        try:
-            study = optuna.load_study(study_name=plan.name, storage=opened)
-            number = add_point(study, point, plan.trials, planned.points)
-        finally:
-            close_storage(opened)
-    if number is None:
-        more = f"hpometrics run FILE --set budget.trials={(plan.trials or 0) + 1} makes room"
-        raise ConfigError(f"{home.label}: all {plan.trials} trials of its budget have begun; {more}")
-    return number
+    return file_of_study(context.directory, context.plan.config.backend.storage)
 
 
 def _study_place(context: SweepContext) -> str | Path:

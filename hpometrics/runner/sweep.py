@@ -388,7 +388,7 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
 def _format_fault(context: SweepContext, record: TrialRecord, options: Options) -> str:
     """Return the error with which an engine fails in each trial, whole, and where it was raised."""
     home = context.directory
-    lines = ["The first trials failed alike, before any epoch was measured, so no other was started:", ""]
+    lines = ["The first trials failed alike, so no other was started:", ""]
     lines += [f"  {line}".rstrip() for line in (record.reason or "").splitlines()]
     place = place_of(record)
     if place is not None:

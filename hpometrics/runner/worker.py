@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,16 +17,12 @@ from .._formatting import plural
 from .._imports import is_local
 from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..backends.storage_url import MEMORY, is_url, redact_storage, url_of
-from ..config.document import parse_document
-from ..config.metric_section import anything
-from ..config.overrides import override
-from ..config.plan import Plan, make_plan
-from ..config.yaml_writer import dump_yaml
 from ..exceptions import ConfigError
 from ..records._files import make_private, write_text
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
+from .added_trials import planned_again
 from .confirm import await_confirmation, join_confirmation
 from .context import make_context
 from .imported_engine import load_local
@@ -116,23 +112,6 @@ def _relocate(resolved: Resolved, home: RunDirectory) -> Resolved:
     file = resolved.file if original is not None and original.exists() else str(Path.cwd() / "sweep.yaml")
     results = {**resolved.config["results"], "dir": str(home.path)}
     return replace(resolved, file=file, config={**resolved.config, "results": results})
-
-
-def planned_again(home: RunDirectory, assignments: Iterable[str] = ()) -> Plan:
-    """Return the plan of a run directory, from the resolved sweep in it; errors name its file.
-
-    Args:
-        home: the run directory.
-        assignments: `key=value` texts that change it.
-
-    Raises:
-        ConfigError: it is not a run directory.
-        SweepFileError: its sweep can no longer be run.
-    """
-    resolved = home.read()
-    document = parse_document(dump_yaml(resolved.config), resolved.file or str(home.resolved))
-    override(document, assignments)
-    return make_plan(document, registers=anything)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import hashlib
 import json
 import random
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import accumulate
@@ -184,7 +185,7 @@ def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
     from ray.tune.search import sample  # takes seconds to import
 
     if isinstance(domain, Mapping) and list(domain) == ["grid_search"]:
-        return _choice_of(name, domain["grid_search"])
+        return _choice_of(name, domain["grid_search"], is_drawn=False)
     if isinstance(domain, sample.Categorical):
         return _choice_of(name, domain.categories)
     if isinstance(domain, (sample.Float, sample.Integer)):
@@ -207,10 +208,47 @@ def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
     return name, Value(domain)
 
 
-def _choice_of(name: str, options: Sequence[Any]) -> tuple[str, Choice]:
+def _choice_of(name: str, options: Sequence[Any], is_drawn: bool = True) -> tuple[str, Choice]:
+    """Return the choice among options; one that `tune.choice` lists several times is drawn as often."""
+    texts = [_text_of(name, option) for option in options]
+    distinct, counts = dict(zip(texts, options, strict=True)), Counter(texts)
+    weights = list(counts.values()) if is_drawn and len(set(counts.values())) > 1 else None
     if all(map(is_scalar, options)):
-        return name, Choice(list(options))
-    return f"{name}_choice", Choice({format_label(option): {name: option} for option in options})
+        return name, Choice(list(distinct.values()), weights=weights)
+    bundles = {format_label(option): {name: option} for option in distinct.values()}
+    return f"{name}_choice", Choice(bundles, weights=weights)
+
+
+def _text_of(name: str, option: Any) -> str:
+    """Return the JSON of an option, by which it is compared with others.
+
+    Raises:
+        SpaceError: it is or has a domain of its own, or is not plain data.
+    """
+    try:
+        return json.dumps(option, sort_keys=True)
+    except (TypeError, ValueError):
+        pass
+    inner, domain = _nested_domain(option, name.rpartition(".")[2])
+    if domain is None:
+        raise SpaceError(f"an option is a value that JSON can hold, got {format_value(option)}")
+    raise SpaceError(
+        f"an option has a domain of its own, {inner}: {type(domain).__name__}{domain.domain_str}; write it "
+        f"beside a choice of labels, under a condition, as in {{{name!r}: Choice(['a', 'b']), "
+        f"{inner!r}: Float(0, 1, when={{{name!r}: 'a'}})}}"
+    )
+
+
+def _nested_domain(option: Any, name: str) -> tuple[str, Any]:
+    """Return the first domain of Tune within an option and the name of it; None if there is none."""
+    from ray.tune.search import sample  # takes seconds to import
+
+    if isinstance(option, sample.Domain):
+        return name, option
+    parts: Iterable[tuple[Any, Any]] = option.items() if isinstance(option, Mapping) else ()
+    if isinstance(option, (list, tuple)):
+        parts = ((name, part) for part in option)
+    return next((pair for key, part in parts if (pair := _nested_domain(part, str(key)))[1]), (name, None))
 
 
 def format_label(option: Any) -> str:

@@ -148,8 +148,8 @@ class Space:
         the steps between them, and rounds whole logarithmic draws down.
 
         Raises:
-            SpaceError: an entry is a function, such as `tune.sample_from`, or a range that cannot be, or two
-                entries have one name.
+            SpaceError: an entry is a function, such as `tune.sample_from`, or a range that cannot be, or a
+                choice with a domain within an option, or two entries have one name.
         """
         domains = list(domains_of_ray(param_space))
         pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in domains]

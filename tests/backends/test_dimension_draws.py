@@ -100,6 +100,45 @@ def test_a_nested_space_of_ray_tune_has_dotted_names():
 
 
 @pytest.mark.ray
+def test_options_that_ray_tune_lists_several_times_are_weighted():
+    """Tune draws them as often; a grid has each once."""
+    from ray import tune
+
+    space = Space.from_ray(
+        {
+            "a": tune.choice(["x", "x", "y"]),
+            "b": tune.choice([[8], [8], [9]]),
+            "c": tune.choice([1, 2, 2, 1]),
+            "d": tune.grid_search([1, 1, 2]),
+        }
+    )
+    assert space == Space(
+        {
+            "a": Choice(["x", "y"], weights=[2, 1]),
+            "b_choice": Choice({"[8]": {"b": [8]}, "[9]": {"b": [9]}}, weights=[2, 1]),
+            "c": Choice([1, 2]),
+            "d": Choice([1, 2]),
+        }
+    )
+
+
+@pytest.mark.ray
+def test_a_domain_within_an_option_of_ray_tune_is_refused():
+    """The error names the param, the inner domain and the condition to write; so does one within a list."""
+    from ray import tune
+
+    for option in ({"k": tune.uniform(0, 1)}, {"deep": {"k": [tune.uniform(0, 1)]}}):
+        with pytest.raises(
+            SpaceError,
+            match=r"space\.x: an option has a domain of its own, k: Float\(0, 1\); .* under a condition, as "
+            r"in \{'x': Choice\(\['a', 'b'\]\), 'k': Float\(0, 1, when=\{'x': 'a'\}\)\}",
+        ):
+            Space.from_ray({"x": tune.choice([option, 2])})
+    with pytest.raises(SpaceError, match=r"space\.x: an option is a value that JSON can hold, got"):
+        Space.from_ray({"x": tune.choice([object(), 2])})
+
+
+@pytest.mark.ray
 def test_what_ray_tune_computes_is_refused():
     """A function of other params belongs into the training function, or is a condition here."""
     from ray import tune

@@ -127,7 +127,7 @@ def test_how_it_is_carried_out_changes_no_score(evaluate):
         (["PrecisionEvaluatoin"], "has no 'PrecisionEvaluatoin'; did you mean 'PrecisionEvaluation'?"),
         (
             ["Xyz"],
-            "has no 'Xyz'; sample_evaluations has PrecisionEvaluation, AccuracyEvaluation, GuessEvaluation, LoudEval",
+            "has no 'Xyz'; sample_evaluations has PrecisionEvaluation, AccuracyEvaluation, Guess",
         ),
         (["CLASSIFICATION"], "is a Classification, not an evaluation; sample_evaluations has Precision"),
         (["PrecisionEvaluation"], "PrecisionEvaluation has no engine_params_list of its own; give the list"),

@@ -175,6 +175,10 @@ def test_a_missing_package_is_an_error_of_check(sampler, package, monkeypatch):
     ("plugin", "problem"),
     [
         ("sampler: hebo", "'hebo' is not a sampler: HEBO 0.3.6"),
+        (
+            "sampler: 'ray.tune.search.hebo:HEBOSearch'",
+            "needs HEBO, which is not installed: HEBO 0.3.6, its newest release, requires numpy<1.25",
+        ),
         ("sampler: 'hub:no/such'", "the sampler 'hub:no/such' names a folder that does not exist: "),
         ("sampler: 'hub:bare'", "the sampler 'hub:bare' is not a package: "),
         ("pruner: {'hub:no/such': {x: 1}}", "the pruner 'hub:no/such' names a folder that does not exist: "),

@@ -303,6 +303,14 @@ def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished
     assert not {name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.run."))}
 
 
+def test_a_trial_is_added_without_torch(finished, monkeypatch):
+    """The sampler goes on while the command starts; it loads Optuna to write to the study."""
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    seen = loaded("add", "runs/sweep", "lr=0.5")  # all its trials have begun, as the study says
+    assert "optuna" in seen and not seen & (HEAVY - {"numpy", "filelock"})  # Optuna itself loads numpy
+
+
 @EXHAUSTIVE
 def test_a_run_loads_a_host_where_the_stamp_is_missing(finished, monkeypatch):
     """What a second run does not load is left out because of the stamp alone."""

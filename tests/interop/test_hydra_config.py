@@ -45,6 +45,7 @@ def test_a_front_of_hydra_has_a_metric_per_direction(tmp_path):
         ("float(range(1, 5))", {"float": [1.0, 5.0], "step": 1.0}),
         ("shuffle(range(-1, 3))", {"choice": [-1, 0, 1, 2]}),
         ("sort(choice(3, 1), reverse=true)", {"choice": [3, 1]}),
+        ("choice(3, 3, 1)", {"choice": [3, 1], "weights": [2, 1]}),
         (
             "choice(adam, 'a, b', null, true, resnet-18)",
             {"choice": ["adam", "a, b", None, True, "resnet-18"]},

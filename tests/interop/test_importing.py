@@ -96,7 +96,8 @@ def test_a_carried_sweep_runs(tmp_path, monkeypatch):
     ("parameter", "expected"),
     [
         ("{value: 3}", 3),
-        ("{values: [a, b, a]}", {"choice": ["a", "b"]}),
+        ("{values: [a, b, a]}", {"choice": ["a", "b"], "weights": [2, 1]}),
+        ("{values: [a, b, b, a]}", {"choice": ["a", "b"]}),
         ("{min: 1, max: 9}", {"int": [1, 9]}),
         ("{min: 0.0, max: 1}", {"float": [0.0, 1.0]}),
         ("{distribution: uniform, min: 0, max: 1}", {"float": [0.0, 1.0]}),
@@ -193,7 +194,9 @@ def test_lists_are_bundles(tmp_path):
     ("parameter", "expected"),
     [
         ("{space: choice, categories: [a, b]}", {"choice": ["a", "b"]}),
+        ("{space: choice, categories: [a, a, b]}", {"choice": ["a", "b"], "weights": [2, 1]}),
         ("{space: grid_search, values: [1, 2]}", {"choice": [1, 2]}),
+        ("{space: grid_search, values: [1, 1, 2]}", {"choice": [1, 2]}),
         ("{space: uniform, lower: 0, upper: 1}", {"float": [0.0, 1.0]}),
         ("{space: quniform, lower: 0, upper: 1, q: 0.5}", {"float": [0.0, 1.0], "step": 0.5}),
         ("{space: loguniform, lower: 0.001, upper: 1, base: 10}", {"float": [0.001, 1.0], "log": True}),

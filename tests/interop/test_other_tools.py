@@ -11,8 +11,8 @@ import pytest
 import yaml
 from foreign_files import (
     EXAMPLES,
-    WINE,
     GRID,
+    WINE,
     converted,
     init,
     oracle,

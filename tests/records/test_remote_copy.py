@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from sample_sweeps import changed, problems_of
 
 from hpometrics import ConfigError, Float, Sweep, load_best
-from hpometrics.exceptions import DiskError, RecordError
+from hpometrics.exceptions import DiskError, RecordError, RunError
 from hpometrics.records.remote_copy import (
     INDEX,
     claim_copy,
@@ -234,6 +234,17 @@ def test_the_best_is_loaded_from_the_copy(sweep, folder, url):
     assert torch.equal(model.weight, other.weight)
     kept = [path.parent.parent.name for path in there.checkpoint.parents[2].glob("*/checkpoints/*")]
     assert set(kept) == {f"{here.trial:04}"}
+
+
+def test_a_model_of_another_shape_is_refused(sweep):
+    """The error of torch names neither the trial nor the checkpoint."""
+    assert sweep(LEARN, "--set", "budget.trials=2").exit_code == 0
+    with pytest.raises(
+        RunError, match=r"epoch-\d+\.pt: the state of trial \d does not fit model=\.\.\.: .*size"
+    ):
+        load_best("runs/sweep", model=torch.nn.Linear(5, 1))
+    with pytest.raises(RunError, match="the checkpoint holds"):
+        load_best("runs/sweep", other=torch.nn.Linear(4, 1))
 
 
 def test_a_sweep_that_is_interrupted_is_copied_and_goes_on(sweep, folder, url):

@@ -104,6 +104,16 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     assert code == 2 and "is not paused; hpometrics run resumes a" in text
 
 
+def test_a_complete_sweep_is_not_paused(sweep_file):
+    """Nothing is written, so that it still stands in the list as finished."""
+    Path("go").touch()
+    assert hpometrics("run", "sweep.yaml").ended() == 0
+    line = "runs/sweep: the sweep is complete, so there is nothing to pause"
+    assert command("pause", HOME.path) == (0, line)
+    assert not HOME.control.exists()
+    assert json.loads(command("ls", ".", "--json")[1])[0]["state"] == "finished"
+
+
 def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
     """The run ends as after SIGTERM; the trials at work are not lost, and the next run is not stopped."""
     run = hpometrics("run", "sweep.yaml")

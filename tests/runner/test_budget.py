@@ -201,7 +201,7 @@ def test_an_engine_that_fails_in_each_trial_ends_its_sweep(broken, folder, backe
     (folder / "mended").touch()
     again = broken(backend=backend)
     assert again.exit_code == 0, again.output
-    assert "failed alike before any epoch; kept as sweep.old-2" in again.stderr
+    assert "failed alike; kept as sweep.old-2" in again.stderr
     assert (folder / "runs/sweep.old-1/trials/0000/error.txt").is_file()
     count = 3 if backend == THREE else 4
     assert [(r.number, r.state) for r in records(folder)] == [(n, TrialState.COMPLETE) for n in range(count)]
@@ -397,6 +397,28 @@ def test_other_steps_make_other_trials(sweep):
     assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
     refused = sweep(STEPS.replace("every: 2", "every: 1"))
     assert refused.exit_code == 2 and "budget.every: 2 -> 1" in refused.stderr
+
+
+def test_extend_refuses_reports_at_other_steps(sweep, folder):
+    """They would stand in one table with those of the earlier trials; nothing is changed."""
+    assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
+    written = (folder / "runs/sweep/sweep.resolved.yaml").read_text()
+    refused = sweep(STEPS.replace("every: 2", "every: 1"), "--extend")
+    assert refused.exit_code == 2
+    assert "budget.every: 2 -> 1; the trials of a directory report at the same steps; " in refused.stderr
+    assert "give the sweep another name or results.dir" in refused.stderr
+    assert "--extend goes on" not in refused.stderr
+    assert (folder / "runs/sweep/sweep.resolved.yaml").read_text() == written
+
+
+def test_extend_refuses_steps_whose_last_report_would_not_come_again(sweep):
+    """A training from the start to 8 steps by 2 has no report at step 5, so none could be compared."""
+    assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
+    refused = sweep(STEPS.replace("steps: 5", "steps: 8"), "--extend")
+    assert refused.exit_code == 2
+    assert "budget.steps: 5 -> 8; 2 does not divide 5, where the trials reported too: " in refused.stderr
+    assert "give the sweep another name or results.dir" in refused.stderr
+    assert sweep(STEPS.replace("steps: 5", "steps: 4"), "--extend").exit_code == 0  # the trial stays
 
 
 @pytest.mark.parametrize(

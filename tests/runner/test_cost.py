@@ -247,6 +247,17 @@ def test_a_trial_that_logs_no_cost_fails(sweep, folder):
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("backend", ["", "backend: {optuna: {workers: 2}}\n"])
+def test_an_engine_that_never_logs_the_cost_ends_its_sweep(sweep, folder, backend):
+    """The first two trials fail alike, in whatever epochs; no trial follows but those at work."""
+    told = sweep(SEARCH.replace("logged: dollars", "logged: nope") + backend)
+    assert told.exit_code == 4, told.output
+    assert "The first trials failed alike, so no other was started:" in told.stderr
+    assert "its cost is what it logs as nope, which no epoch has" in told.stderr
+    assert len(home(folder).records()) in ((2, 3) if backend else (2,))
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_trial_that_logs_a_negative_cost_fails(sweep, folder):
     """It would pay for others; what it logs does not count."""
     own = folder / "own_engine.py"

@@ -90,6 +90,7 @@ def test_more_epochs_resume_from_checkpoints(ended):
     ran = hpometrics("run", "sweep.yaml", *MORE).result()
     assert ran.returncode == 0, ran.stderr
     assert "3 of 4 trials go on from 2 to 5 epochs; 1 not, without a checkpoint\n" in ran.stderr
+    assert "made again" not in ran.stderr  # the study was put aside, and is not damaged
     assert "Optimal Engine Params: (trial 2, epoch 4)" in ran.stdout
     check_extended(ended)
     assert len(ledger(ended)) == 17

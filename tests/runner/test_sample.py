@@ -94,3 +94,15 @@ def test_check_draws_nothing_where_an_earlier_sweep_comes_first(sweep, text, sam
     facts = json.loads(sweep(text, "--sample", "2", "--json", command="check").stdout)
     assert facts["sample"] == {"params": [], "learner": "runs/before"}
     assert facts["lacks"][-1] == "there is no runs/before: run that sweep first"
+
+
+def test_a_search_that_was_not_a_population_is_not_replayed(sweep):
+    """It has no schedule: each trial would train the params of the best one; no trial begins."""
+    assert sweep(changed("trials: 4", "trials: 1")).exit_code == 0
+    text = changed("sampler: random", "pruner: {pbt_replay: {run: runs/sweep}}")
+    refused = sweep(f"{text}backend: ray\nname: replayed\n")
+    assert refused.exit_code == 2
+    assert (
+        "search.pruner: pbt_replay: runs/sweep was a search with pruner: none, in which no" in refused.stderr
+    )
+    assert "name the directory of a search by pbt or pb2" in refused.stderr

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -27,7 +27,6 @@ from ...direction import Direction
 from ...exceptions import ConfigError, RecordError, SpaceError
 from ...records.epoch_log import read_trial
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState
-from ...run.spec import RunSpec
 from ...selection.rules import At
 from ...selection.selection import front_trials, ranked
 from ...selection.trial_attempts import repicked
@@ -38,6 +37,9 @@ from ._internals import storage_of
 from .restore import distribution_of
 from .samplers import excess_arguments
 from .study import PREFIX, check_direction, get_attribute, metrics_of, put_attribute, study_records
+
+if TYPE_CHECKING:
+    from ...run.spec import RunSpec  # with torch, which adding a trial need not load
 
 PRIOR = f"{PREFIX}prior"
 Source: TypeAlias = optuna.Study | Path | str
