@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits
 
 from hpometrics import Binary, ListObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import (
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
 )

@@ -25,13 +25,13 @@ from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
 from ..run.statistics_store import StoredRows, read_statistics
 from ..run.trials import Trials
+from ..selection.confirm_settings import ConfirmSettings
 from ..selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
     Rows,

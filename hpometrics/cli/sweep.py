@@ -13,7 +13,7 @@ from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
 from ..runner.signals import check_posix
-from ..selection.confirmation import LUCK
+from ..selection.confirm_settings import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, parse_duration
 

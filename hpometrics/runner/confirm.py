@@ -26,7 +26,7 @@ from ..records.trial_record import TrialRecord, TrialState
 from ..results.confirmation import read_confirmation
 from ..results.run_directory import RunDirectory
 from ..run.trials import Trials
-from ..selection.confirmation import ConfirmSettings
+from ..selection.confirm_settings import ConfirmSettings
 from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
 from .context import SweepContext

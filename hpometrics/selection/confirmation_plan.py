@@ -15,13 +15,12 @@ import numpy as np
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, deviation, mean, number_in
+from .confirm_settings import LUCK, ConfirmSettings
 from .confirmation import (
-    LUCK,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
-    ConfirmSettings,
     Contender,
     FreshRun,
     HonestValue,

@@ -24,13 +24,13 @@ from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueErr
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.run import Reported
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
 )

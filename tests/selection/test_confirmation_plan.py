@@ -12,14 +12,13 @@ from hypothesis import given, settings, strategies as st
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
+from hpometrics.selection.confirm_settings import ConfirmSettings, looks
 from hpometrics.selection.confirmation import (
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
-    ConfirmSettings,
     Contender,
     FreshRun,
-    looks,
 )
 from hpometrics.selection.confirmation_plan import _LEVELS, plan_for
 from hpometrics.selection.rules import Constraint
