@@ -357,7 +357,7 @@ class Confirmation:
     def _reason_line(self) -> str:
         pairs = self.open_pairs
         if self.state is ConfirmationState.DECIDED:
-            beaten = [one.pair for one in self.standings if one.pair is not None]
+            beaten = [one.pair for one in self.standings if one.pair is not None and one.pair.separated]
             if not beaten:
                 return "  no other contender is left"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)

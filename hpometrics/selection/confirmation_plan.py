@@ -118,9 +118,11 @@ def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next
     course = _Course(record, redraws if redraws is not None and redraws.fits(record) else Redraws.of(record))
     for plan in record.plans:
         for moment in course.schedule(plan):
-            if missing := course.missing(moment.seeds):
-                return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
-            course.look(moment, plan.settings)
+            is_over = False
+            while not is_over:
+                if missing := course.missing(moment.seeds):
+                    return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
+                is_over = course.look(moment, plan.settings)
             if course.settled:
                 break
     return Next(end=course.end())
@@ -146,6 +148,8 @@ class _Course:
         self._left_at: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
         self._pairs: dict[int, Pair] = {}
+        self._beaten_at: dict[int, _Moment] = {}
+        self._failed: dict[int, str] = {}
         self._state: ConfirmationState | None = None
         self._plans_used = 0
 
@@ -180,37 +184,76 @@ class _Course:
         every = ((trial, number) for number in range(1, seeds + 1) for trial in trials)
         return tuple(run for run in every if run not in self._record.runs)
 
-    def look(self, moment: _Moment, settings: ConfirmSettings) -> None:
-        """Compare the contenders with the leader, and settle the plan if that decides it."""
-        failed = self._drop_failed(moment.seeds)
+    def look(self, moment: _Moment, settings: ConfirmSettings) -> bool:
+        """Compare the contenders with the leader, and settle the plan if that decides it.
+
+        A leader that would be alone is compared with those that left under another one. Who is not worse than
+        it comes back; the look is then made again with the runs that are missing, and False is returned.
+        """
+        self._drop_failed(moment.seeds)
         if not self._alive:
+            if self._beaten_at:
+                self._readmit(list(self._beaten_at))
+                return False
             self._state = ConfirmationState.UNCONFIRMED
-            return
+            return True
         leader = self._leader(moment.seeds)
         seeds_matter = any(self._differs(trial, moment.seeds) for trial in self._alive)
         if not seeds_matter:
             moment = moment._replace(
                 separation=_LEVELS[settings.level][0], equivalence=_LEVELS[2 * settings.level][0]
             )
-        pairs = tuple(
-            self._pair(leader, trial, moment, seeds_matter) for trial in self._alive if trial != leader
-        )
-        equivalence = self._equivalence(moment.seeds, settings)
-        self._pairs.update({pair.trial: pair for pair in pairs})
+        others = [trial for trial in self._alive if trial != leader]
+        pairs = [self._pair(leader, trial, moment, seeds_matter) for trial in others]
         still_in = [pair for pair in pairs if not (pair.separated and moment.decides)]
+        returning = [] if still_in else self._returning(leader, seeds_matter)
+        if returning:
+            self._readmit([pair.trial for pair in returning])
+            if not (self._record.timed_out and self.missing(moment.seeds)):
+                return False
+        equivalence = self._equivalence(moment.seeds, settings)
         for pair in pairs:
             if pair not in still_in:
-                self._leave(pair.trial, moment.seeds, f"worse than trial {leader}")
+                self._leave(pair.trial, moment.seeds, _worse_than(leader))
+                self._beaten_at[pair.trial] = moment
+        pairs, still_in = pairs + returning, still_in + returning
+        self._pairs.update({pair.trial: pair for pair in pairs})
         may_lose = self._may_lose(leader, still_in, moment.seeds)
-        self._looks.append(Look(moment.seeds, leader, pairs, equivalence, may_lose, failed, seeds_matter))
-        if not moment.decides:
-            return
-        if not still_in:
+        failed, self._failed = self._failed, {}
+        look = Look(moment.seeds, leader, tuple(pairs), equivalence, may_lose, failed, seeds_matter)
+        self._looks.append(look)
+        if moment.decides:
+            self._settle(look, bool(still_in))
+        return not returning
+
+    def _settle(self, look: Look, is_open: bool) -> None:
+        if not is_open:
             self._state = ConfirmationState.DECIDED
-        elif equivalence > 0 and may_lose <= equivalence:
+        elif look.equivalence > 0 and look.may_lose <= look.equivalence:
             self._state = ConfirmationState.TIED
-        elif not seeds_matter:
+        elif not look.seeds_matter:
             self._state = ConfirmationState.SPENT
+
+    def _returning(self, leader: int, seeds_matter: bool) -> list[Pair]:
+        """Return the comparisons with a leader of those that left under another one and are not worse.
+
+        Each is compared over the seeds that it has, at the level of the look at which it left.
+        """
+        returning = []
+        for trial, moment in self._beaten_at.items():
+            if self._pairs[trial].leader == leader:
+                continue
+            pair = self._pair(leader, trial, moment, seeds_matter)
+            if pair.separated:
+                self._pairs[trial], self._reasons[trial] = pair, _worse_than(leader)
+            else:
+                returning.append(pair)
+        return returning
+
+    def _readmit(self, trials: Sequence[int]) -> None:
+        for trial in trials:
+            self._alive.append(trial)
+            del self._beaten_at[trial], self._left_at[trial], self._reasons[trial]
 
     def end(self, timed_out: bool = False) -> Confirmation:
         """Return how it ended."""
@@ -268,15 +311,13 @@ class _Course:
     def _values(self, trial: int, seeds: int) -> list[float]:
         return [math.nan if run.value is None else run.value for run in self._runs(trial, seeds)]
 
-    def _drop_failed(self, seeds: int) -> dict[int, str]:
+    def _drop_failed(self, seeds: int) -> None:
         """Remove the contenders that failed, or whose means break a constraint."""
-        failed = {}
         for trial in list(self._alive):
             reason = failure_of(self._record, trial, seeds) or broken_bounds(self._record, trial, seeds)
             if reason is not None:
-                failed[trial] = reason
+                self._failed[trial] = reason
                 self._leave(trial, seeds, reason)
-        return failed
 
     def _leave(self, trial: int, seeds: int, reason: str) -> None:
         self._alive.remove(trial)
@@ -399,6 +440,10 @@ class _Course:
                 key=lambda one: (one.trial != winner, key(math.nan if one.mean is None else one.mean)),
             )
         )
+
+
+def _worse_than(leader: int) -> str:
+    return f"worse than trial {leader}"
 
 
 def _are_few(rows: np.ndarray) -> bool:

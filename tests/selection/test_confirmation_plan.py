@@ -181,6 +181,47 @@ def test_contenders_with_other_rows_are_not_paired():
     assert line in apart.lines() and line not in paired.lines()
 
 
+LEADER_FAILS = {0: [0.940, 0.950, 0.930, 0.960, math.nan], 1: [0.938, 0.952, 0.928, 0.958, 0.94, 0.95]}
+
+
+def test_who_left_under_another_leader_comes_back():
+    """Trial 2 is worse than trial 0, which fails, but not than trial 1: its missing seeds are trained."""
+    plans = [ConfirmSettings(3, 8, equivalence=0)]
+    record = race({**LEADER_FAILS, 2: [0.935, 0.947, 0.926, 0.957]}, plans=plans)
+    assert plan_for(record).missing == ((2, 5), (2, 6))
+    end = plan_for(replace(record, timed_out=True)).end
+    (pair,) = end.looks[-1].pairs
+    assert (end.state, end.winner, pair.leader, pair.trial) == ("spent", 1, 1, 2)
+    assert pair.difference == pytest.approx(0.00275) and not pair.separated
+    end = ended({**LEADER_FAILS, 2: [0.935, 0.947, 0.926, 0.957, 0.938, 0.946]}, plans=plans)
+    assert [(look.seeds, look.leader) for look in end.looks] == [(4, 0), (6, 1)]
+    assert (end.state, end.winner, end.standings[1].pair.leader) == ("decided", 1, 1)
+
+
+def test_a_decision_quotes_the_winner_alone():
+    """Trial 2 left under trial 0, which failed, and is worse than trial 1 too: over the seeds of both."""
+    end = ended(
+        {**LEADER_FAILS, 2: [0.92, 0.932, 0.911, 0.941]}, plans=[ConfirmSettings(3, 8, equivalence=0)]
+    )
+    two = next(one for one in end.standings if one.trial == 2)
+    assert (end.state, end.winner, two.left_at, two.reason) == ("decided", 1, 4, "worse than trial 1")
+    assert (two.pair.leader, two.pair.level) == (1, 0.022)
+    assert two.pair.difference == pytest.approx(0.018)
+    assert (
+        "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.018 ("
+        in str(end)
+    )
+
+
+def test_those_that_left_are_back_when_all_others_fail():
+    """A contender that was worse than the failed ones is still one."""
+    values = {0: [0.94, 0.95, 0.93, 0.96, math.nan], 1: [0.938, 0.952, 0.928, 0.958, math.nan]}
+    end = ended(
+        {**values, 2: [0.8, 0.81, 0.79, 0.82, 0.8, 0.8]}, plans=[ConfirmSettings(3, 8, equivalence=0)]
+    )
+    assert (end.state, end.winner, end.honest is None) == ("decided", 2, False)
+
+
 def test_a_value_that_is_not_finite_is_a_failure():
     """Params whose training diverges in one of eight seeds win nothing."""
     end = ended({**RACE, 4: [0.9, math.nan]})
