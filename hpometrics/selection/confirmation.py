@@ -152,11 +152,13 @@ class Pair:
     """How many rows it takes before seeds can do that."""
     paired: bool = True
     """False if the two were measured on other rows, or in another order, so that each adds its variance."""
+    measured: bool = True
+    """False if neither seeds nor rows vary, so that the difference has no interval and no test."""
 
     @property
     def separated(self) -> bool:
         """Whether the other one is worse at the level of the look, and leaves."""
-        return self.difference > self.half
+        return self.measured and self.difference > self.half
 
     @property
     def interval(self) -> Interval:
@@ -235,7 +237,8 @@ class Confirmation:
         state: `decided`: every other contender is worse than the winner; `tied`: none can be better by more
             than the equivalence; `spent`: all seeds are trained; `unconfirmed`: no contender is left.
         winner: the trial.
-        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed.
+        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed, or if
+            nothing varies.
         equivalence: the difference that does not matter, in the metric's unit.
         level: the share of confirmations that may decide wrongly.
         standings: the contenders, the winner first, then by mean.
@@ -346,13 +349,13 @@ class Confirmation:
     def _value_line(self, honest: HonestValue) -> str:
         interval = honest.interval
         value = f"{interval.value:.4g} {self.metric}{ARROWS[self.direction]}"
-        sure = f"({100 * (1 - self.level):g}%: {interval.bounds})"
+        sure = f" ({100 * (1 - self.level):g}%: {interval.bounds})" if interval.high > interval.low else ""
         searched = f"the search had measured {self.standing.search_value:.4g}"
         if honest.bias or not honest.limits:
-            words = [f"expected of these params on new rows {sure}", searched, *honest.limits]
+            words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
-        return f"  {value}, {fresh} {sure}; {searched}"
+        return f"  {value}, {fresh}{sure}; {searched}"
 
     def _reason_line(self) -> str:
         pairs = self.open_pairs
@@ -369,7 +372,10 @@ class Confirmation:
                 f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, "
                 f"by {gap}, {format_p(nearest.p_value)}"
             )
-        most = f"{self.may_lose or 0.0:.3g}"
+        if self.may_lose is None:
+            text = "neither seeds nor kept row values vary, so that no difference can be tested"
+            return f"  {text}; still in: {listed(str(pair.trial) for pair in pairs)}"
+        most = f"{self.may_lose:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
         if self.state is ConfirmationState.TIED:
             luck = f"a difference below {self.equivalence or 0.0:.3g} does not matter"

@@ -36,6 +36,8 @@ from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
 End = TypeVar("End")
 
 _ROWS_FOR_SKEWNESS = 25
+_NOTHING = 1e-9
+"""Seeds whose differences deviate by less than this share of their mean do not vary."""
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
     0.01: (0.01, 0.0055, 0.0039),
@@ -223,13 +225,17 @@ class _Course:
         look = Look(moment.seeds, leader, tuple(pairs), equivalence, may_lose, failed, seeds_matter)
         self._looks.append(look)
         if moment.decides:
-            self._settle(look, bool(still_in))
+            self._settle(look, still_in)
         return not returning
 
-    def _settle(self, look: Look, is_open: bool) -> None:
-        if not is_open:
+    def _settle(self, look: Look, still_in: Sequence[Pair]) -> None:
+        if not still_in:
             self._state = ConfirmationState.DECIDED
-        elif look.equivalence > 0 and look.may_lose <= look.equivalence:
+        elif (
+            look.equivalence > 0
+            and all(pair.measured for pair in still_in)
+            and look.may_lose <= look.equivalence
+        ):
             self._state = ConfirmationState.TIED
         elif not look.seeds_matter:
             self._state = ConfirmationState.SPENT
@@ -271,7 +277,7 @@ class _Course:
             direction=record.direction,
             state=(self._state or ConfirmationState.SPENT) if last else ConfirmationState.UNCONFIRMED,
             winner=winner,
-            may_lose=last.may_lose if last else None,
+            may_lose=last.may_lose if last and all(pair.measured for pair in last.pairs) else None,
             equivalence=last.equivalence if last else None,
             level=self._level,
             standings=standings,
@@ -339,6 +345,7 @@ class _Course:
 
     def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
         table, paired = self._difference(leader, trial, moment.seeds)
+        measured = bool(table.rows) or table.seed_variance > (_NOTHING * table.mean) ** 2
         if not seeds_matter:
             table = table.of_one_seed
         return Pair(
@@ -346,12 +353,13 @@ class _Course:
             trial=trial,
             difference=table.mean,
             half=table.half_width(moment.separation),
-            p_value=table.p_value,
+            p_value=table.p_value if measured else 1.0,
             level=moment.separation,
             may_be_better=table.half_width(moment.equivalence) - table.mean,
             seeds_wanted=table.seeds_wanted(moment.separation),
             rows_wanted=table.rows_wanted(moment.separation),
             paired=paired,
+            measured=measured,
         )
 
     def _difference(self, leader: int, trial: int, seeds: int) -> tuple[TwoWay, bool]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
 from hpometrics.selection.confirm_settings import ConfirmSettings, looks
 from hpometrics.selection.confirmation import (
+    Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
@@ -254,6 +256,32 @@ def test_an_engine_that_fixes_its_seed_stops_at_the_first_look():
     even = [FreshRun(float(rows.mean()), rows[None][:, ::-1], 0, "a")] * 4
     end = ended({0: same, 1: even}, plans=[ConfirmSettings(2, 8)])
     assert (end.state, len(end.looks), end.looks[0].pairs[0].level) == (ConfirmationState.SPENT, 1, 0.05)
+
+
+@pytest.mark.parametrize("equivalence", ["luck", 0, 0.01])
+def test_values_that_do_not_vary_decide_nothing(equivalence):
+    """Nothing says how sure a difference is if seeds change nothing and no row values are kept."""
+    values = {0: [0.9] * 3, 1: [0.8999] * 3}
+    end = ended(values, plans=[ConfirmSettings(2, 5, equivalence=equivalence)])
+    (pair,) = end.looks[0].pairs
+    assert (end.state, end.trainings, end.may_lose) == (ConfirmationState.SPENT, 6, None)
+    assert (pair.measured, pair.separated, pair.p_value) == (False, False, 1.0)
+    assert Confirmation.from_json(json.loads(json.dumps(asdict(end)))) == end
+    lines = end.lines()
+    assert lines[1].startswith(
+        "  0.9 accuracy ^, the mean of 3 fresh trainings on these validation rows; the"
+    )
+    assert lines[2] == (
+        "  neither seeds nor kept row values vary, so that no difference can be tested; still in: 1"
+    )
+    assert lines[-1] == "  training does not depend on its seed, so more trainings decide nothing"
+
+
+def test_a_difference_that_does_not_vary_decides_nothing():
+    """Two trials that ignore their seeds beside one that does not: the two are not told apart."""
+    values = {0: [0.9] * 4, 1: [0.8999] * 4, 2: [0.5, 0.51, 0.52, 0.5]}
+    end = ended(values, plans=[ConfirmSettings(3, 4)])
+    assert (end.state, end.winner, [one.left_at for one in end.standings]) == ("spent", 0, [None, None, 3])
 
 
 def test_a_tie_goes_to_the_better_of_the_search():
