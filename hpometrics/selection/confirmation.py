@@ -152,6 +152,8 @@ class Pair:
     """How many rows it takes before seeds can do that."""
     paired: bool = True
     """False if the two were measured on other rows, or in another order, so that each adds its variance."""
+    seeds_alone: bool = False
+    """True if the rows of a trial, or their order, differ between its seeds; then seeds alone are compared."""
     measured: bool = True
     """False if neither seeds nor rows vary, so that the difference has no interval and no test."""
 
@@ -401,6 +403,11 @@ class Confirmation:
         if others:
             trials = f"trial{'s' * (len(others) > 1)} {listed(map(str, others))}"
             lines.append(f"  {trials} had other validation rows, or in another order, so rows are not paired")
+        if self.looks and any(pair.seeds_alone for pair in self.looks[-1].pairs):
+            lines.append(
+                "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
+                "the order differs, the luck of these rows is in no interval"
+            )
         return lines
 
     def _advice(self, more: Callable[[int], str]) -> list[str]:

@@ -359,13 +359,14 @@ class _Course:
             seeds_wanted=table.seeds_wanted(moment.separation),
             rows_wanted=table.rows_wanted(moment.separation),
             paired=paired,
+            seeds_alone=not table.rows and self._has_rows(leader, trial, seeds=moment.seeds),
             measured=measured,
         )
 
     def _difference(self, leader: int, trial: int, seeds: int) -> tuple[TwoWay, bool]:
         """Return by how much the leader is better than another contender, and whether their rows are paired.
 
-        Where rows are missing, seeds alone are paired.
+        Where rows are missing, or differ between the seeds of a trial, seeds alone are paired.
         """
         ours, theirs = self._runs(leader, seeds), self._runs(trial, seeds)
         worse_by = self._record.direction.worse_by
@@ -381,6 +382,9 @@ class _Course:
         if ours[0].rows_id == theirs[0].rows_id:
             return TwoWay.of(self._record.direction.sign * (left - right), student_below), True
         return unpaired(TwoWay.of(left, student_below), TwoWay.of(right, student_below), gaps), False
+
+    def _has_rows(self, *trials: int, seeds: int) -> bool:
+        return all(run.rows is not None for trial in trials for run in self._runs(trial, seeds))
 
     def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:
         if settings.equivalence != LUCK:

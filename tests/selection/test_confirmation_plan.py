@@ -224,6 +224,25 @@ def test_those_that_left_are_back_when_all_others_fail():
     assert (end.state, end.winner, end.honest is None) == ("decided", 2, False)
 
 
+def test_rows_that_differ_between_seeds_are_named():
+    """As of a loader that shuffles: the variance of rows is left out, and the last block says so."""
+    random = np.random.default_rng(0)
+
+    def shuffled(trial, *names):
+        tables = [random.random((1, 50)) < 0.8 - 0.1 * trial for _ in names]
+        return [
+            FreshRun(float(rows.mean()), rows * 1.0, 0, name)
+            for rows, name in zip(tables, names, strict=True)
+        ]
+
+    plans = [ConfirmSettings(2, 3, equivalence=0)]
+    apart = ended({trial: shuffled(trial, "a", "b", "c") for trial in (0, 1)}, plans=plans)
+    same = ended({trial: shuffled(trial, "a", "a", "a") for trial in (0, 1)}, plans=plans)
+    assert [end.looks[0].pairs[0].seeds_alone for end in (apart, same)] == [True, False]
+    line = "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
+    assert [any(one.startswith(line) for one in end.lines()) for end in (apart, same)] == [True, False]
+
+
 def test_a_value_that_is_not_finite_is_a_failure():
     """Params whose training diverges in one of eight seeds win nothing."""
     end = ended({**RACE, 4: [0.9, math.nan]})
