@@ -153,7 +153,7 @@ class Pair:
     paired: bool = True
     """False if the two were measured on other rows, or in another order, so that each adds its variance."""
     seeds_alone: bool = False
-    """True if the rows of a trial, or their order, differ between its seeds; then seeds alone are compared."""
+    """True if the rows of a trial, or their order, differ between its seeds; seeds alone are compared."""
     measured: bool = True
     """False if neither seeds nor rows vary, so that the difference has no interval and no test."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Generic, NamedTuple, TypeVar
 
@@ -128,6 +129,15 @@ def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next
             if course.settled:
                 break
     return Next(end=course.end())
+
+
+def has_looked(record: ConfirmationRecord) -> bool:
+    """Check whether the contenders were compared under the last plan of a record."""
+    earlier, every = (
+        plan_for(replace(record, plans=plans, timed_out=True)).end if plans else None
+        for plans in (record.plans[:-1], record.plans)
+    )
+    return every is not None and len(every.looks) > (0 if earlier is None else len(earlier.looks))
 
 
 class _Moment(NamedTuple):
