@@ -226,6 +226,22 @@ def test_a_sweep_that_is_over_is_confirmed_later(sweep, folder):
     assert "extended once: about 7.5% of such verdicts may be wrong, not 5%" in more.stdout
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--equivalence", 0.5), ("--until", "spent"), ("--equivalence", "luck")]
+)
+def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
+    """All comparisons are made: with more seeds they count, alone they are refused in a line."""
+    sweep(changed("repeats: 4", "repeats: 3", CONFIRMED))
+    resolved, expected = RunDirectory(HOME).read().config, decision()
+    result = command("confirm", HOME, flag, value, "-q")
+    assert result.exit_code == 2 and f"{flag} c" in result.output, result.output
+    assert (RunDirectory(HOME).read().config, decision()) == (resolved, expected)
+    if expected["state"] == "spent":
+        assert f"{flag} counts from the next comparison, and all up to 3 seeds are made; add" in result.output
+        more = command("confirm", HOME, flag, value, "--repeats", 4, "-q")
+        assert more.exit_code == 0 and decision()["extended"] == 1, more.output
+
+
 def test_check_says_what_it_costs(sweep, folder):
     """The trainings come on top of the trials."""
     text = f"{SWEEP}confirm: true\n"
