@@ -147,7 +147,7 @@ class Pair:
     may_be_better: float
     """The most by which the other one may be better than the leader."""
     seeds_wanted: int | None = None
-    """How many seeds would separate the two; None if no number would."""
+    """How many seeds would separate the two in an extension; None if no number would, or if these do."""
     rows_wanted: int | None = None
     """How many rows it takes before seeds can do that."""
     paired: bool = True
@@ -427,7 +427,10 @@ class Confirmation:
         pair = pairs[0]
         if pair.seeds_wanted is not None:
             wanted = pair.seeds_wanted
-            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {more(wanted)}"]
+            if self.extended:
+                return ["  a further extension would decide nothing"] if self.extended == 1 else []
+            advice = "leave more time for it" if self.reason else more(wanted)
+            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {advice}"]
         if pair.rows_wanted:
             what = "ids" if self.clustered else "rows"
             return [

@@ -358,20 +358,35 @@ class _Course:
         measured = bool(table.rows) or table.seed_variance > (_NOTHING * table.mean) ** 2
         if not seeds_matter:
             table = table.of_one_seed
+        half = table.half_width(moment.separation)
+        is_open, rows_wanted = table.mean <= half, table.rows_wanted(moment.separation)
         return Pair(
             leader=leader,
             trial=trial,
             difference=table.mean,
-            half=table.half_width(moment.separation),
+            half=half,
             p_value=table.p_value if measured else 1.0,
             level=moment.separation,
             may_be_better=table.half_width(moment.equivalence) - table.mean,
-            seeds_wanted=table.seeds_wanted(moment.separation),
-            rows_wanted=table.rows_wanted(moment.separation),
+            seeds_wanted=self._seeds_wanted(table, moment.seeds) if is_open else None,
+            rows_wanted=rows_wanted if (rows_wanted or 0) > table.rows else None,
             paired=paired,
             seeds_alone=not table.rows and self._has_rows(leader, trial, seeds=moment.seeds),
             measured=measured,
         )
+
+    def _seeds_wanted(self, table: TwoWay, made: int) -> int | None:
+        """Return after how many seeds an extension would separate a pair, by the levels of its looks."""
+        until = self._record.plans[-1].settings.until
+        for most, level in enumerate(_LEVELS[self._level / 2], 1):
+            wanted = table.seeds_wanted(level)
+            if wanted is None:
+                return None
+            wanted = max(wanted, made + 1)
+            ahead = ConfirmSettings(repeats=wanted, until=until).looks()
+            if sum(seeds > made for seeds in ahead) <= most:
+                return wanted
+        return None
 
     def _difference(self, leader: int, trial: int, seeds: int) -> tuple[TwoWay, bool]:
         """Return by how much the leader is better than another contender, and whether their rows are paired.

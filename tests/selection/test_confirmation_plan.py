@@ -24,6 +24,7 @@ from hpometrics.selection.confirmation import (
 )
 from hpometrics.selection.confirmation_plan import _LEVELS, plan_for
 from hpometrics.selection.rules import Constraint
+from hpometrics.selection.two_way import TwoWay
 from hpometrics.space.draws import derive_seed
 
 RACE = {
@@ -318,6 +319,36 @@ def test_an_extension_goes_on_with_what_is_trained():
     assert [look.seeds for look in end.looks] == [3, 4, 5, 6, 8]
     assert [pair.level for look in end.looks[3:] for pair in look.pairs] == [0.0145] * len(end.looks[3:])
     assert end.extended == 1
+
+
+CLOSE = {
+    0: [0.9, 0.92, 0.91, 0.9, 0.92, 0.91, 0.9, 0.92],
+    1: [0.89, 0.925, 0.895, 0.9, 0.905, 0.912, 0.9, 0.9],
+}
+
+
+def test_the_advice_counts_seeds_at_the_level_of_the_extension():
+    """Seeds of an extension with so many looks after the eighth: each look has that level of 2.5 %."""
+    end = ended(CLOSE, plans=[ConfirmSettings(2, 8, equivalence=0)])
+    (pair,) = end.looks[-1].pairs
+    gaps = [first - second for first, second in zip(*CLOSE.values(), strict=True)]
+    wanted, table = pair.seeds_wanted, TwoWay.of_seeds(gaps)
+    ahead = [seeds for seeds in looks(wanted) if seeds > 8]
+    assert wanted == max(9, table.seeds_wanted(_LEVELS[0.025][len(ahead) - 1])) > table.seeds_wanted(0.05)
+    advice = f"  about {wanted} seeds would tell 0 from 1: confirm(repeats={wanted})"
+    assert end.lines()[-1] == advice
+    assert not any(line == advice for line in replace(end, reason="the time is up").lines())
+
+
+def test_no_advice_that_cannot_decide():
+    """After one extension a further one decides nothing, so that no command is printed."""
+    plans = [ConfirmSettings(2, repeats, equivalence=0) for repeats in (3, 4, 5)]
+    ends = [ended(CLOSE, plans=plans[:count]) for count in (1, 2, 3)]
+    assert [end.extended for end in ends] == [0, 1, 2]
+    assert ["confirm(" in str(end) for end in ends] == [True, False, False]
+    lines = ends[1].lines()
+    assert lines[-2] == "  a further extension would decide nothing"
+    assert lines[-1].startswith("  extended once")
 
 
 def test_more_contenders_catch_up():
