@@ -357,7 +357,7 @@ class Confirmation:
             words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
-        return f"  {value}, {fresh}{sure}; {searched}"
+        return f"  {value}, {fresh}{sure}; {'; '.join([searched, *honest.limits])}"
 
     def _reason_line(self) -> str:
         pairs = self.open_pairs
@@ -366,7 +366,7 @@ class Confirmation:
             if not beaten:
                 return "  no other contender is left"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
-            gap = f"{nearest.difference:.4g} ({nearest.interval.bounds})"
+            gap = f"{nearest.difference:.4g} ({100 * (1 - nearest.level):g}%: {nearest.interval.bounds})"
             count = (
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )

@@ -436,7 +436,7 @@ class _Course:
         luck = self._redraws.luck(self._fresh(self._seeds_of(winner)))
         limits = []
         if luck is None:
-            limits.append("of these validation rows; picking on them makes it look better than it is")
+            limits.append("picking on these rows makes it look better than it is")
         elif record.search is None:
             limits.append("the luck of choosing the contenders is not in it")
         if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:

@@ -383,7 +383,7 @@ def test_a_search_without_row_values_is_confirmed_with_those_of_the_fresh_runs(t
 def test_without_a_directory_no_row_values_are_kept():
     """The seeds alone are in the interval."""
     (limit,) = confirmed_labels(None).honest.limits
-    assert limit.startswith("of these validation rows")
+    assert limit.startswith("picking on these rows")
 
 
 def test_rows_that_a_seed_draws_are_not_paired(tmp_path):
@@ -399,7 +399,7 @@ def test_rows_that_a_seed_draws_are_not_paired(tmp_path):
     with pytest.warns(UserWarning, match="other validation rows"):
         settled = confirmed_labels(tmp_path, drawn)
     (limit,) = settled.honest.limits
-    assert limit.startswith("of these validation rows") and settled.honest.bias == 0
+    assert limit.startswith("picking on these rows") and settled.honest.bias == 0
 
 
 def test_rows_decide_less_than_seeds_alone(tmp_path):

@@ -100,6 +100,23 @@ def test_a_clear_winner_is_decided_at_the_first_look():
     assert (end.state, end.winner, end.may_lose, end.trainings) == (ConfirmationState.DECIDED, 1, 0.0, 6)
 
 
+def test_what_picking_adds_is_printed():
+    """Without row values the mean is not corrected, and its line says what that means."""
+    line = ended().lines()[1]
+    assert line.startswith(
+        "  0.9075 accuracy ^, the mean of 4 fresh trainings on these validation rows (95%: "
+    )
+    assert line.endswith(
+        "; the search had measured 0.9; picking on these rows makes it look better than it is"
+    )
+
+
+def test_the_interval_of_a_decision_has_its_level():
+    """It is that of the look, of which there may be three."""
+    end = ended({1: [0.9, 0.91, 0.9], 0: [0.5, 0.51, 0.506]}, plans=[ConfirmSettings(2, 6)])
+    assert ", by " in end.lines()[2] and " (97.8%: 0.38" in end.lines()[2]
+
+
 def test_a_loss_is_the_mirror_image():
     """The same race with all signs turned."""
     mirrored = {trial: [-value for value in values] for trial, values in RACE.items()}
@@ -211,7 +228,7 @@ def test_a_decision_quotes_the_winner_alone():
     assert (two.pair.leader, two.pair.level) == (1, 0.022)
     assert two.pair.difference == pytest.approx(0.018)
     assert (
-        "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.018 ("
+        "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.018 (97.8%: "
         in str(end)
     )
 
