@@ -246,7 +246,9 @@ def test_check_says_what_it_costs(sweep, folder):
     """The trainings come on top of the trials."""
     text = f"{SWEEP}confirm: true\n"
     line = next(one for one in sweep(text, command="check").stdout.splitlines() if one.startswith("confirm"))
-    assert "up to 5 x 8 = 40 trainings after the 4 of the search" in line
+    assert "up to 4 x 8 = 32 trainings after the 4 of the search" in line
+    more = changed("trials: 4", "trials: 9", text)
+    assert "up to 5 x 8 = 40 trainings after the 9" in sweep(more, command="check").stdout
     assert "confirm" not in sweep(f"{SWEEP}confirm: false\n", command="check").stdout
 
 
