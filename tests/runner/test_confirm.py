@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import indent
 from types import SimpleNamespace
@@ -20,7 +21,9 @@ from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
 
 from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
 from hpometrics.cli.main import main
+from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.confirm import time_used
 
 CONFIRMED = f"{SWEEP}confirm: {{top: 3, repeats: 4, equivalence: 0}}\n"
 LEARNED = changed("toy_engine:train", "toy_engine:learn", CONFIRMED)
@@ -331,6 +334,17 @@ def test_no_training_begins_when_the_time_is_up(sweep, folder, monkeypatch):
         ", unconfirmed" in result.stdout and "the time is up; it is the best of the search" in result.stdout
     )
     assert decision()["trainings"] == 0 == len(fresh_runs())
+
+
+def test_the_time_of_a_confirmation_is_that_of_a_clock():
+    """Trainings at once, a pause, another one: the seconds in which any of them ran."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    spans = [(0, 60), (30, 70), (50, 55), (100, 110)]
+    records = [
+        TrialRecord(number, {}, TrialState.COMPLETE, seconds=end - start, ended=noon + timedelta(seconds=end))
+        for number, (start, end) in enumerate(spans, 1)
+    ]
+    assert time_used(records) == time_used(records[::-1]) == 80
 
 
 def test_a_file_in_the_place_of_fresh_runs_is_put_aside(sweep, folder):
