@@ -37,8 +37,6 @@ from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
 End = TypeVar("End")
 
 _ROWS_FOR_SKEWNESS = 25
-_NOTHING = 1e-9
-"""Seeds whose differences deviate by less than this share of their mean do not vary."""
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
     0.01: (0.01, 0.0055, 0.0039),
@@ -355,7 +353,7 @@ class _Course:
 
     def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
         table, paired = self._difference(leader, trial, moment.seeds)
-        measured = bool(table.rows) or table.seed_variance > (_NOTHING * table.mean) ** 2
+        measured = bool(table.rows) or any(self._differs(one, moment.seeds) for one in (leader, trial))
         if not seeds_matter:
             table = table.of_one_seed
         half = table.half_width(moment.separation)
