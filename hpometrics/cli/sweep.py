@@ -247,7 +247,7 @@ def _check_extends(home: RunDirectory, section: Mapping[str, Any]) -> None:
     """
     from ..results.confirmation import read_confirmation
 
-    before = home.read().config.get("confirm")
+    before: Mapping[str, Any] = home.read().config.get("confirm") or {}
     end = read_confirmation(home) if before else None
     if not isinstance(end, Confirmation) or not end.looks:
         return
