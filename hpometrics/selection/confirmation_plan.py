@@ -224,7 +224,7 @@ class _Course:
         equivalence = self._equivalence(moment.seeds, settings)
         for pair in pairs:
             if pair not in still_in:
-                self._leave(pair.trial, moment.seeds, _worse_than(leader))
+                self._leave(pair.trial, moment.seeds, f"worse than trial {leader}")
                 self._beaten_at[pair.trial] = moment
         pairs, still_in = pairs + returning, still_in + returning
         self._pairs.update({pair.trial: pair for pair in pairs})
@@ -259,7 +259,7 @@ class _Course:
                 continue
             pair = self._pair(leader, trial, moment, seeds_matter)
             if pair.separated:
-                self._pairs[trial], self._reasons[trial] = pair, _worse_than(leader)
+                self._pairs[trial], self._reasons[trial] = pair, f"worse than trial {leader}"
             else:
                 returning.append(pair)
         return returning
@@ -475,10 +475,6 @@ class _Course:
                 key=lambda one: (one.trial != winner, key(math.nan if one.mean is None else one.mean)),
             )
         )
-
-
-def _worse_than(leader: int) -> str:
-    return f"worse than trial {leader}"
 
 
 def _are_few(rows: np.ndarray) -> bool:
