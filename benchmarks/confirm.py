@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from confirm_cost import costs
 from confirm_tables import Table, breast_cancer, digits
 from threadpoolctl import threadpool_limits
 
 from hpometrics import Binary, ListObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import (
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
 )
@@ -392,6 +393,9 @@ def main() -> None:
     gap = through_the_product(table, 300, arguments.product)
     print(f"\n{arguments.product} worlds through ListObjective.confirm: the same winners and states")
     bars.hold("largest gap to the pure core", gap, 1e-6)
+    print("\nprocessor time of one core")
+    for what, figure, most in costs():
+        bars.hold(what, figure, most, " ms")
     print(f"\n{len(bars.missed)} bars missed{': ' if bars.missed else ''}{'; '.join(bars.missed)}")
 
 

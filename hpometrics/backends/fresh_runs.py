@@ -25,19 +25,19 @@ from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
 from ..run.statistics_store import StoredRows, read_statistics
 from ..run.trials import Trials
+from ..selection.confirm_settings import ConfirmSettings
 from ..selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
     Rows,
     RowTables,
 )
-from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.confirmation_plan import Next, contenders_of, has_looked, plan_for
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
@@ -262,10 +262,27 @@ class FreshRuns:
             self.ended[trial, number] = record
 
     def _extended(self, plan: ConfirmationPlan) -> tuple[ConfirmationPlan, ...]:
-        """Return the plans of an earlier confirmation and this one, unless it was the last of them."""
+        """Return the plans of an earlier confirmation and this one, unless it was the last of them.
+
+        It replaces plans under which nothing was compared yet.
+        """
         plans = () if self.path is None else read_plans(self.path)
         self._is_new = plan not in plans[-1:]
-        return (*plans, plan) if self._is_new else plans
+        if not self._is_new:
+            return plans
+        while plans and not self._has_looked(plans):
+            plans = plans[:-1]
+        return plans if plan in plans[-1:] else (*plans, plan)
+
+    def _has_looked(self, plans: tuple[ConfirmationPlan, ...]) -> bool:
+        """Check whether the contenders were compared under the last of some plans."""
+        self._plans, spec = plans, self._trials.spec
+        self._read_ended()
+        runs = {key: self._fresh_run(key) for key in self.ended}
+        record = ConfirmationRecord(spec.name, self.direction, plans, runs, bounds=spec.bounds)
+        if len(spec.optimized) > 1:
+            return not plan_front(record, spec.optimized).missing
+        return has_looked(record)
 
 
 def confirm_together(trials: Trials, course: Generator[Training, TrialRecord | None, T]) -> T:

@@ -18,7 +18,8 @@ from ..records.trial_record import TrialRecord
 from ..run.reporter import ListReporter
 from ..run.spec import RunSpec, Train
 from ..run.trials import as_space, make_trials
-from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
+from ..selection.confirm_settings import ConfirmSettings
+from ..selection.confirmation import Confirmation, ConfirmationState, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
 from ..selection.limits import Limits
 from ..selection.rules import Pick, is_amount

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +16,13 @@ from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
 from ..runner.signals import before_first_trial, check_posix
-from ..selection.confirmation import LUCK
+from ..selection.confirm_settings import LUCK, ConfirmSettings
+from ..selection.confirmation import Confirmation, ConfirmationState
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, parse_duration
+
+if TYPE_CHECKING:
+    from ..results.run_directory import RunDirectory
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -240,9 +247,43 @@ def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settin
         equivalence = section.get("equivalence")
         if isinstance(equivalence, str) and equivalence != LUCK:
             section["equivalence"] = _number(equivalence)
+        _check_extends(home, section)
         assignments = [f"confirm={json.dumps(section)}", f"results.dir={json.dumps(str(directory))}"]
         plan = planned_again(home, assignments)
         sys.exit(confirm_command(plan, Options(quiet=quiet, verbose=verbose, as_json=as_json)))
+
+
+def _check_extends(home: RunDirectory, section: Mapping[str, Any]) -> None:
+    """Check that changed settings of a confirmation that has ended can change how it ends.
+
+    Raises:
+        UsageError: all comparisons were made before.
+    """
+    from ..results.confirmation import read_confirmation
+
+    before: Mapping[str, Any] = home.read().config.get("confirm") or {}
+    end = read_confirmation(home) if before else None
+    if not isinstance(end, Confirmation) or not end.looks:
+        return
+    old, new = ConfirmSettings(**_settings_of(before)), ConfirmSettings(**_settings_of(section))
+    changed = [name for name in ("equivalence", "until") if getattr(old, name) != getattr(new, name)]
+    if not changed or new.top > old.top:
+        return
+    if end.state is ConfirmationState.DECIDED:
+        raise click.UsageError(
+            f"--{changed[0]} changes nothing: the winner is decided, and no contender is left"
+        )
+    made = end.looks[-1].seeds
+    if new.repeats <= made:
+        raise click.UsageError(
+            f"--{changed[0]} counts from the next comparison, and all up to {made} seeds are made; add "
+            f"--repeats {made + 1} or more"
+        )
+
+
+def _settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(ConfirmSettings)}
+    return {name: value for name, value in section.items() if name in names and value is not None}
 
 
 def _number(text: str) -> float:

@@ -38,7 +38,7 @@ from ..backends.registry import (
 from ..backends.storage_url import redact_storage
 from ..exceptions import ConfigError, HpometricsError
 from ..loggers.registry import LOGGERS, check_options, missing_package
-from ..selection.confirmation import LUCK
+from ..selection.confirm_settings import LUCK
 from ..selection.rules import DOMINANCE, WITHIN_ERROR
 from ..space.space import Space, mutable
 from .document import Document, Path

@@ -26,7 +26,7 @@ from .._text import did_you_mean
 from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import ConfigError
 from ..records.remote_copy import url_problem
-from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
+from ..selection.confirm_settings import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES, CostUnit
 from .dimension_models import SpaceForm
 from .engine_section import Engine

@@ -21,6 +21,9 @@ _MERGE_PATHS = {
 }
 """Mappings that a file merges with those of the files it includes; any other value replaces theirs."""
 
+_SWITCH = "confirm"
+"""A mapping of which `true` stands for the empty one."""
+
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
 
@@ -154,6 +157,8 @@ def override(document: Document, assignments: Iterable[str], source: str | None 
         place = source or f"--set {text}"
         if not equals or not key:
             raise _refusal(place, (), "write key=value, as in budget.trials=5")
+        if key.startswith(f"{_SWITCH}.") and document.data.get(_SWITCH) is True:
+            document.data[_SWITCH] = {}
         path = _find_path(document.data, key.split("."))
         if path is None:
             raise _refusal(place, (key,), "leads into a value that is not a mapping")

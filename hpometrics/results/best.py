@@ -28,7 +28,7 @@ from .leaderboard import arguments, format_evaluated, leaders, optimal_block, pa
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
-from .verdict import draw_verdict, rows_lines, stored_verdict, winner_lines
+from .verdict import draw_verdict, rows_lines, stored_verdict, verdict_lines, winner_lines
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 
@@ -101,11 +101,14 @@ def best_text(
 def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
     if form == "text":
         block = optimal_block(chosen.best, chosen.records, chosen.resolved)
-        return "\n".join([block, *_winner_lines(chosen, directory), *_optimum_lines(chosen, resolved)])
+        sure = _winner_lines(chosen, resolved, directory)
+        return "\n".join([block, *sure, *_optimum_lines(chosen, resolved)])
     return _format_facts(_facts(chosen, resolved, directory), form)
 
 
-def _winner_lines(chosen: Chosen, directory: Path) -> list[str]:
+def _winner_lines(chosen: Chosen, resolved: Resolved, directory: Path) -> list[str]:
+    if chosen.confirmation is None and chosen.resolved.metric != resolved.metric:
+        return verdict_lines(chosen.verdict, chosen.records)  # a confirmation decides by the optimized metric
     return winner_lines(
         chosen.confirmation, chosen.verdict, chosen.best, chosen.records, chosen.resolved, directory
     )

@@ -261,8 +261,8 @@ def _confirm_text(plan: Plan) -> str:
     if confirm is None:
         return "off"
     searched = f"the {plan.trials} of the search" if plan.trials else "those of the search"
-    count = confirm.top * confirm.repeats
-    text = f"up to {confirm.top} x {confirm.repeats} = {count} trainings after {searched}"
+    top = min(confirm.top, plan.trials or confirm.top)
+    text = f"up to {top} x {confirm.repeats} = {top * confirm.repeats} trainings after {searched}"
     if len(plan.objectives) > 1:
         return f"{text}, of the trials on the front"
     return text if confirm.until == "spent" else f"{text}, until the winner is decided or tied"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._formatting import listed
 from .._redaction import excerpt
 from ..metrics.features import (
     BINARY,
@@ -415,9 +416,26 @@ def missing_column(table: Table, name: str, reader: str) -> PredictionsError:
     matches = [column for column in table.columns if column.lower().strip() in usual]
     if not hint and len(matches) == 1:
         hint = f" If {matches[0]!r} is that, call it {name!r}."
+    elif not hint and name in ("prediction", "probability"):
+        hint = scores_hint(table)
     return table.error(
         f"there is no column {name!r} ({reader}).{hint} Its columns are {excerpt(columns, 500)}"
     )
+
+
+def scores_hint(table: Table) -> str:
+    """Return how to name columns that may hold probabilities; empty without one."""
+    numbered = (re.sub(r"_[0-9]+\Z", "", column.lower().strip()) for column in table.columns)
+    scores = [
+        column
+        for column, word in zip(table.columns, numbered, strict=True)
+        if word in _ELSEWHERE["probability"]
+    ]
+    if not scores:
+        return ""
+    if len(scores) == 1:
+        return f" If {scores[0]!r} holds probabilities, call it 'probability'."
+    return f" If {listed(scores)} hold probabilities, call them probability_0, probability_1 ..."
 
 
 def _unlabeled_hint(output: OutputFeature) -> str:

@@ -29,7 +29,7 @@ from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
-from .columns import ALL, WORDS, Predictions, Roles, missing_column, read_roles
+from .columns import ALL, WORDS, Predictions, Roles, missing_column, read_roles, scores_hint
 from .files import MEMORY, PredictionsError, Table, open_table
 
 WEIGHT = "sample_weight"
@@ -207,7 +207,9 @@ def _obstacle(metric: FoundMetric, predictions: Predictions) -> tuple[str, str]:
         return "reads token ids", ", and the file has texts; the metrics of the group 'words' read texts"
     if needs:
         columns = excerpt(", ".join(predictions.table.columns), 500)
-        return f"reads {', '.join(needs)}", f", and there is no column for that; its columns are {columns}"
+        hint = scores_hint(predictions.table) if needs == [metric.inputs] else ""
+        remedy = f", and there is no column for that; its columns are {columns}{hint and '.' + hint}"
+        return f"reads {', '.join(needs)}", remedy
     weight = predictions.others.get(WEIGHT)
     if weight is not None and not get_metric(metric.name, predictions.output).takes_weights:
         return "cannot weigh rows", (

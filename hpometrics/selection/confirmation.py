@@ -1,4 +1,4 @@
-"""The confirmation of a winner: its settings, its record, and how it ended.
+"""The confirmation of a winner: its record, and how it ended.
 
 The best trials of a search are trained again under seeds that they share, until one is decided, they are
 practically tied, or the trainings are spent.
@@ -6,15 +6,14 @@ practically tied, or the trainings are spent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 from .._formatting import first_of, format_p, listed, plural
 from ..direction import ARROWS, Direction
-from ..exceptions import ConfigError
+from .confirm_settings import ConfirmSettings
 from .intervals import Interval, Scale
 from .rules import Constraint
 
@@ -32,11 +31,8 @@ CONFIRM_FILE = "confirm.json"
 CONFIRM = "confirm"
 """The folder of a trial's fresh runs, each in a folder with the number of its seed."""
 
-LEAST_SEEDS = 3
 _MOST_NEAR = 5
 _CHEAPER = 0.9
-LEVELS = (0.01, 0.05, 0.10)
-LUCK: Literal["luck"] = "luck"
 
 
 class ConfirmationState(StrEnum):
@@ -46,60 +42,6 @@ class ConfirmationState(StrEnum):
     TIED = "tied"
     SPENT = "spent"
     UNCONFIRMED = "unconfirmed"
-
-
-@dataclass(frozen=True)
-class ConfirmSettings:
-    """The number of trainings, and the difference that counts.
-
-    Args:
-        top: the number of contenders, the best complete trials of the search.
-        repeats: the most fresh seeds of each contender.
-        equivalence: a difference of so much, in the metric's unit, does not matter; `luck` is 0.95 deviations
-            of a seed; 0 never calls trials tied.
-        until: `decided` looks after a half, three quarters and all of the seeds; `spent` trains all of them
-            and looks once.
-        level: the share of confirmations that may decide wrongly: 0.01, 0.05 or 0.10.
-
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    top: int = 5
-    repeats: int = 8
-    equivalence: float | Literal["luck"] = LUCK
-    until: Literal["decided", "spent"] = "decided"
-    level: float = 0.05
-
-    def __post_init__(self) -> None:
-        for name, value, least in (("top", self.top, 2), ("repeats", self.repeats, LEAST_SEEDS)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"confirm.{name} must be a whole number of at least {least}, got {value!r}")
-        gap = None if isinstance(self.equivalence, bool) else self.equivalence
-        if gap != LUCK and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
-            raise ConfigError(
-                f"confirm.equivalence must be luck or a number of at least 0, got {self.equivalence!r}"
-            )
-        if self.until not in ("decided", "spent"):
-            raise ConfigError(f"confirm.until must be decided or spent, got {self.until!r}")
-        if self.level not in LEVELS:
-            raise ConfigError(
-                f"confirm.level must be one of {', '.join(map(str, LEVELS))}, got {self.level!r}"
-            )
-
-    def looks(self) -> tuple[int, ...]:
-        """Return after how many seeds of each contender the runs are compared."""
-        return looks(self.repeats) if self.until == "decided" else (self.repeats,)
-
-
-def looks(repeats: int) -> tuple[int, ...]:
-    """Return the looks at a half, three quarters and all of some repeats, each at least after 3.
-
-    >>> looks(3), looks(8), looks(20)
-    ((3,), (4, 6, 8), (10, 15, 20))
-    """
-    shares = (math.ceil(repeats / 2), math.ceil(3 * repeats / 4), repeats)
-    return tuple(sorted({max(LEAST_SEEDS, share) for share in shares}))
 
 
 class Contender(NamedTuple):
@@ -205,16 +147,20 @@ class Pair:
     may_be_better: float
     """The most by which the other one may be better than the leader."""
     seeds_wanted: int | None = None
-    """How many seeds would separate the two; None if no number would."""
+    """How many seeds would separate the two in an extension; None if no number would, or if these do."""
     rows_wanted: int | None = None
     """How many rows it takes before seeds can do that."""
     paired: bool = True
     """False if the two were measured on other rows, or in another order, so that each adds its variance."""
+    seeds_alone: bool = False
+    """True if the rows of a trial, or their order, differ between its seeds; seeds alone are compared."""
+    measured: bool = True
+    """False if neither seeds nor rows vary, so that the difference has no interval and no test."""
 
     @property
     def separated(self) -> bool:
         """Whether the other one is worse at the level of the look, and leaves."""
-        return self.difference > self.half
+        return self.measured and self.difference > self.half
 
     @property
     def interval(self) -> Interval:
@@ -293,7 +239,8 @@ class Confirmation:
         state: `decided`: every other contender is worse than the winner; `tied`: none can be better by more
             than the equivalence; `spent`: all seeds are trained; `unconfirmed`: no contender is left.
         winner: the trial.
-        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed.
+        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed, or if
+            nothing varies.
         equivalence: the difference that does not matter, in the metric's unit.
         level: the share of confirmations that may decide wrongly.
         standings: the contenders, the winner first, then by mean.
@@ -404,22 +351,23 @@ class Confirmation:
     def _value_line(self, honest: HonestValue) -> str:
         interval = honest.interval
         value = f"{interval.format(interval.value)} {self.metric}{ARROWS[self.direction]}"
-        sure = f"({100 * (1 - self.level):g}%: {interval.bounds})"
+        sure = f" ({100 * (1 - self.level):g}%: {interval.bounds})" if interval.high > interval.low else ""
         searched = f"the search had measured {interval.format(self.standing.search_value)}"
         if honest.bias or not honest.limits:
-            words = [f"expected of these params on new rows {sure}", searched, *honest.limits]
+            words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
-        return f"  {value}, {fresh} {sure}; {searched}"
+        return f"  {value}, {fresh}{sure}; {'; '.join([searched, *honest.limits])}"
 
     def _reason_line(self) -> str:
         pairs = self.open_pairs
         if self.state is ConfirmationState.DECIDED:
-            beaten = [one.pair for one in self.standings if one.pair is not None]
+            beaten = [one.pair for one in self.standings if one.pair is not None and one.pair.separated]
             if not beaten:
                 return "  every other contender is out"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
-            gap = f"{nearest.interval.format(nearest.difference)} ({nearest.interval.bounds})"
+            level = f"{100 * (1 - nearest.level):g}%"
+            gap = f"{nearest.interval.format(nearest.difference)} ({level}: {nearest.interval.bounds})"
             count = (
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )
@@ -427,7 +375,10 @@ class Confirmation:
                 f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, "
                 f"by {gap}, {format_p(nearest.p_value)}"
             )
-        most = f"{self.may_lose or 0.0:.3g}"
+        if self.may_lose is None:
+            text = "neither seeds nor kept row values vary, so that no difference can be tested"
+            return f"  {text}; still in: {listed(str(pair.trial) for pair in pairs)}"
+        most = f"{self.may_lose:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
         if self.state is ConfirmationState.TIED:
             luck = f"a difference below {self.equivalence or 0.0:.3g} does not matter"
@@ -453,6 +404,11 @@ class Confirmation:
         if others:
             trials = f"trial{'s' * (len(others) > 1)} {listed(map(str, others))}"
             lines.append(f"  {trials} had other validation rows, or in another order, so rows are not paired")
+        if self.looks and any(pair.seeds_alone for pair in self.looks[-1].pairs):
+            lines.append(
+                "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
+                "the order differs, the luck of these rows is in no interval"
+            )
         return lines
 
     def _advice(self, more: Callable[[int], str]) -> list[str]:
@@ -472,7 +428,10 @@ class Confirmation:
         pair = pairs[0]
         if pair.seeds_wanted is not None:
             wanted = pair.seeds_wanted
-            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {more(wanted)}"]
+            if self.extended:
+                return ["  a further extension would decide nothing"] if self.extended == 1 else []
+            advice = "leave more time for it" if self.reason else more(wanted)
+            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {advice}"]
         if pair.rows_wanted:
             what = "ids" if self.clustered else "rows"
             return [

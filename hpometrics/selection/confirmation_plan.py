@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Generic, NamedTuple, TypeVar
 
@@ -15,13 +16,12 @@ import numpy as np
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, deviation, mean, number_in
+from .confirm_settings import LUCK, ConfirmSettings
 from .confirmation import (
-    LUCK,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
-    ConfirmSettings,
     Contender,
     FreshRun,
     HonestValue,
@@ -119,12 +119,23 @@ def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next
     course = _Course(record, redraws if redraws is not None and redraws.fits(record) else Redraws.of(record))
     for plan in record.plans:
         for moment in course.schedule(plan):
-            if missing := course.missing(moment.seeds):
-                return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
-            course.look(moment, plan.settings)
+            is_over = False
+            while not is_over:
+                if missing := course.missing(moment.seeds):
+                    return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
+                is_over = course.look(moment, plan.settings)
             if course.settled:
                 break
     return Next(end=course.end())
+
+
+def has_looked(record: ConfirmationRecord) -> bool:
+    """Check whether the contenders were compared under the last plan of a record."""
+    earlier, every = (
+        plan_for(replace(record, plans=plans, timed_out=True)).end if plans else None
+        for plans in (record.plans[:-1], record.plans)
+    )
+    return every is not None and len(every.looks) > (0 if earlier is None else len(earlier.looks))
 
 
 class _Moment(NamedTuple):
@@ -147,6 +158,8 @@ class _Course:
         self._left_at: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
         self._pairs: dict[int, Pair] = {}
+        self._beaten_at: dict[int, _Moment] = {}
+        self._failed: dict[int, str] = {}
         self._state: ConfirmationState | None = None
         self._plans_used = 0
 
@@ -181,37 +194,80 @@ class _Course:
         every = ((trial, number) for number in range(1, seeds + 1) for trial in trials)
         return tuple(run for run in every if run not in self._record.runs)
 
-    def look(self, moment: _Moment, settings: ConfirmSettings) -> None:
-        """Compare the contenders with the leader, and settle the plan if that decides it."""
-        failed = self._drop_failed(moment.seeds)
+    def look(self, moment: _Moment, settings: ConfirmSettings) -> bool:
+        """Compare the contenders with the leader, and settle the plan if that decides it.
+
+        A leader that would be alone is compared with those that left under another one. Who is not worse than
+        it comes back; the look is then made again with the runs that are missing, and False is returned.
+        """
+        self._drop_failed(moment.seeds)
         if not self._alive:
+            if self._beaten_at:
+                self._readmit(list(self._beaten_at))
+                return False
             self._state = ConfirmationState.UNCONFIRMED
-            return
+            return True
         leader = self._leader(moment.seeds)
         seeds_matter = any(self._differs(trial, moment.seeds) for trial in self._alive)
         if not seeds_matter:
             moment = moment._replace(
                 separation=_LEVELS[settings.level][0], equivalence=_LEVELS[2 * settings.level][0]
             )
-        pairs = tuple(
-            self._pair(leader, trial, moment, seeds_matter) for trial in self._alive if trial != leader
-        )
-        equivalence = self._equivalence(moment.seeds, settings)
-        self._pairs.update({pair.trial: pair for pair in pairs})
+        others = [trial for trial in self._alive if trial != leader]
+        pairs = [self._pair(leader, trial, moment, seeds_matter) for trial in others]
         still_in = [pair for pair in pairs if not (pair.separated and moment.decides)]
+        returning = [] if still_in else self._returning(leader, seeds_matter)
+        if returning:
+            self._readmit([pair.trial for pair in returning])
+            if not (self._record.timed_out and self.missing(moment.seeds)):
+                return False
+        equivalence = self._equivalence(moment.seeds, settings)
         for pair in pairs:
             if pair not in still_in:
                 self._leave(pair.trial, moment.seeds, f"worse than trial {leader}")
+                self._beaten_at[pair.trial] = moment
+        pairs, still_in = pairs + returning, still_in + returning
+        self._pairs.update({pair.trial: pair for pair in pairs})
         may_lose = self._may_lose(leader, still_in, moment.seeds)
-        self._looks.append(Look(moment.seeds, leader, pairs, equivalence, may_lose, failed, seeds_matter))
-        if not moment.decides:
-            return
+        failed, self._failed = self._failed, {}
+        look = Look(moment.seeds, leader, tuple(pairs), equivalence, may_lose, failed, seeds_matter)
+        self._looks.append(look)
+        if moment.decides:
+            self._settle(look, still_in)
+        return not returning
+
+    def _settle(self, look: Look, still_in: Sequence[Pair]) -> None:
         if not still_in:
             self._state = ConfirmationState.DECIDED
-        elif equivalence > 0 and may_lose <= equivalence:
+        elif (
+            look.equivalence > 0
+            and all(pair.measured for pair in still_in)
+            and look.may_lose <= look.equivalence
+        ):
             self._state = ConfirmationState.TIED
-        elif not seeds_matter:
+        elif not look.seeds_matter:
             self._state = ConfirmationState.SPENT
+
+    def _returning(self, leader: int, seeds_matter: bool) -> list[Pair]:
+        """Return the comparisons with a leader of those that left under another one and are not worse.
+
+        Each is compared over the seeds that it has, at the level of the look at which it left.
+        """
+        returning = []
+        for trial, moment in self._beaten_at.items():
+            if self._pairs[trial].leader == leader:
+                continue
+            pair = self._pair(leader, trial, moment, seeds_matter)
+            if pair.separated:
+                self._pairs[trial], self._reasons[trial] = pair, f"worse than trial {leader}"
+            else:
+                returning.append(pair)
+        return returning
+
+    def _readmit(self, trials: Sequence[int]) -> None:
+        for trial in trials:
+            self._alive.append(trial)
+            del self._beaten_at[trial], self._left_at[trial], self._reasons[trial]
 
     def end(self, timed_out: bool = False) -> Confirmation:
         """Return how it ended."""
@@ -229,7 +285,7 @@ class _Course:
             direction=record.direction,
             state=(self._state or ConfirmationState.SPENT) if last else ConfirmationState.UNCONFIRMED,
             winner=winner,
-            may_lose=last.may_lose if last else None,
+            may_lose=last.may_lose if last and all(pair.measured for pair in last.pairs) else None,
             equivalence=last.equivalence if last else None,
             level=self._level,
             standings=standings,
@@ -269,15 +325,13 @@ class _Course:
     def _values(self, trial: int, seeds: int) -> list[float]:
         return [math.nan if run.value is None else run.value for run in self._runs(trial, seeds)]
 
-    def _drop_failed(self, seeds: int) -> dict[int, str]:
+    def _drop_failed(self, seeds: int) -> None:
         """Remove the contenders that failed, or whose means break a constraint."""
-        failed = {}
         for trial in list(self._alive):
             reason = failure_of(self._record, trial, seeds) or broken_bounds(self._record, trial, seeds)
             if reason is not None:
-                failed[trial] = reason
+                self._failed[trial] = reason
                 self._leave(trial, seeds, reason)
-        return failed
 
     def _leave(self, trial: int, seeds: int, reason: str) -> None:
         self._alive.remove(trial)
@@ -299,25 +353,43 @@ class _Course:
 
     def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
         table, paired = self._difference(leader, trial, moment.seeds)
+        measured = bool(table.rows) or any(self._differs(one, moment.seeds) for one in (leader, trial))
         if not seeds_matter:
             table = table.of_one_seed
+        half = table.half_width(moment.separation)
+        is_open, rows_wanted = table.mean <= half, table.rows_wanted(moment.separation)
         return Pair(
             leader=leader,
             trial=trial,
             difference=table.mean,
-            half=table.half_width(moment.separation),
-            p_value=table.p_value,
+            half=half,
+            p_value=table.p_value if measured else 1.0,
             level=moment.separation,
             may_be_better=table.half_width(moment.equivalence) - table.mean,
-            seeds_wanted=table.seeds_wanted(moment.separation),
-            rows_wanted=table.rows_wanted(moment.separation),
+            seeds_wanted=self._seeds_wanted(table, moment.seeds) if is_open else None,
+            rows_wanted=rows_wanted if (rows_wanted or 0) > table.rows else None,
             paired=paired,
+            seeds_alone=not table.rows and self._has_rows(leader, trial, seeds=moment.seeds),
+            measured=measured,
         )
+
+    def _seeds_wanted(self, table: TwoWay, made: int) -> int | None:
+        """Return after how many seeds an extension would separate a pair, by the levels of its looks."""
+        until = self._record.plans[-1].settings.until
+        for most, level in enumerate(_LEVELS[self._level / 2], 1):
+            wanted = table.seeds_wanted(level)
+            if wanted is None:
+                return None
+            wanted = max(wanted, made + 1)
+            ahead = ConfirmSettings(repeats=wanted, until=until).looks()
+            if sum(seeds > made for seeds in ahead) <= most:
+                return wanted
+        return None
 
     def _difference(self, leader: int, trial: int, seeds: int) -> tuple[TwoWay, bool]:
         """Return by how much the leader is better than another contender, and whether their rows are paired.
 
-        Where rows are missing, seeds alone are paired.
+        Where rows are missing, or differ between the seeds of a trial, seeds alone are paired.
         """
         ours, theirs = self._runs(leader, seeds), self._runs(trial, seeds)
         worse_by = self._record.direction.worse_by
@@ -333,6 +405,9 @@ class _Course:
         if ours[0].rows_id == theirs[0].rows_id:
             return TwoWay.of(self._record.direction.sign * (left - right), student_below), True
         return unpaired(TwoWay.of(left, student_below), TwoWay.of(right, student_below), gaps), False
+
+    def _has_rows(self, *trials: int, seeds: int) -> bool:
+        return all(run.rows is not None for trial in trials for run in self._runs(trial, seeds))
 
     def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:
         if settings.equivalence != LUCK:
@@ -359,7 +434,7 @@ class _Course:
         luck = self._redraws.luck(self._fresh(self._seeds_of(winner)))
         limits = []
         if luck is None:
-            limits.append("of these validation rows; picking on them makes it look better than it is")
+            limits.append("picking on these rows makes it look better than it is")
         elif record.search is None:
             limits.append("the luck of choosing the contenders is not in it")
         if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:

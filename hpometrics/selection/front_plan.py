@@ -9,7 +9,8 @@ from .._formatting import plural
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, deviation, mean, number_in
-from .confirmation import LEAST_SEEDS, ConfirmationRecord, Contender
+from .confirm_settings import LEAST_SEEDS
+from .confirmation import ConfirmationRecord, Contender
 from .confirmation_plan import Next, broken_bounds, failure_of
 from .front_confirmation import FrontConfirmation, FrontMember
 from .selection import front_of, front_trials, knee_of, scaled

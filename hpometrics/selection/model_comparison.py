@@ -297,7 +297,8 @@ def corrected_together(comparisons: Sequence[ModelComparison]) -> list[ModelComp
 def _judged(pair: PairDifference, comparison: ModelComparison) -> PairDifference:
     value, level = pair.interval.value, comparison.level
     reach = pair._parts.half_width(min(1.0, 2 * level))
-    if reach > 0 and abs(value) + reach <= comparison.equivalence:
+    is_known = reach > 0 or (not value and pair._parts.rows > 1)
+    if comparison.equivalence > 0 and is_known and abs(value) + reach <= comparison.equivalence:
         return replace(pair, verdict=Verdict.EQUIVALENT)
     if not pair.p_value < level or not value:
         return replace(pair, verdict=Verdict.NOT_TOLD_APART)

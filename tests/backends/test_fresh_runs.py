@@ -18,19 +18,19 @@ from optuna.storages import InMemoryStorage
 from ranks import on_ranks
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
-from hpometrics.backends.fresh_runs import read_plans
+from hpometrics.backends.fresh_runs import FreshRuns, read_plans
 from hpometrics.backends.optuna.fresh_study import FreshStudy, key_of
 from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueError, RecordError, RunError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.run import Reported
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
-    ConfirmSettings,
     Contender,
     FreshRun,
 )
@@ -116,6 +116,33 @@ def test_what_is_trained_is_not_trained_again(tmp_path):
     assert trained[count:].count("d") >= 3  # it joins, and catches up
     assert [len(plan.contenders) for plan in read_plans(tmp_path / CONFIRM_FILE)] == [3, 4]
     assert more.confirmation.extended == 1
+
+
+def test_a_plan_without_a_look_is_replaced(tmp_path):
+    """Stopped in its first block, a confirmation is made smaller; what is trained is used."""
+    objective = objective_of(directory=tmp_path)
+    records = objective.run()
+    runs = FreshRuns(objective.trials, records, ConfirmSettings(3, 40))
+    runs.begin()
+    for number in (1, 2):
+        runs.training(2, number).run(objective.trials)
+    settled = objective.confirm(records, top=3, repeats=4, equivalence=0)
+    assert [plan.settings.repeats for plan in read_plans(tmp_path / CONFIRM_FILE)] == [4]
+    fresh = objective_of()
+    expected = fresh.confirm(fresh.run(), top=3, repeats=4, equivalence=0)
+    assert timeless(settled) == timeless(expected) and settled.confirmation.planned == 12
+    FreshRuns(objective.trials, records, ConfirmSettings(3, 40, equivalence=0)).begin()
+    more = FreshRuns(objective.trials, records, ConfirmSettings(3, 5, equivalence=0))
+    assert more.planned == 15  # a look was made under the first plan, none under the second
+
+
+def test_a_front_without_a_look_takes_the_smaller_plan(tmp_path):
+    """It is trained under as many seeds as the last settings say."""
+    facts = {"metric": [SCORE, Reported("ms", MINIMIZE)], "seed": 3}
+    objective = objective_of(costly, directory=tmp_path, **facts)
+    records = objective.run()
+    FreshRuns(objective.trials, records, ConfirmSettings(3, 40)).begin()
+    assert objective.confirm_front(records, top=3, repeats=3).trainings == 9
 
 
 def test_optuna_and_a_list_decide_alike(tmp_path):
@@ -356,7 +383,7 @@ def test_a_search_without_row_values_is_confirmed_with_those_of_the_fresh_runs(t
 def test_without_a_directory_no_row_values_are_kept():
     """The seeds alone are in the interval."""
     (limit,) = confirmed_labels(None).honest.limits
-    assert limit.startswith("of these validation rows")
+    assert limit.startswith("picking on these rows")
 
 
 def test_rows_that_a_seed_draws_are_not_paired(tmp_path):
@@ -372,7 +399,7 @@ def test_rows_that_a_seed_draws_are_not_paired(tmp_path):
     with pytest.warns(UserWarning, match="other validation rows"):
         settled = confirmed_labels(tmp_path, drawn)
     (limit,) = settled.honest.limits
-    assert limit.startswith("of these validation rows") and settled.honest.bias == 0
+    assert limit.startswith("picking on these rows") and settled.honest.bias == 0
 
 
 def test_rows_decide_less_than_seeds_alone(tmp_path):

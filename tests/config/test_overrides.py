@@ -40,6 +40,14 @@ def test_a_key_is_found_and_its_value_read_as_yaml(assignment, path, value):
     assert found == value
 
 
+def test_a_key_below_confirm_true_is_set():
+    """`true` stands for the mapping with the defaults."""
+    document = parse_document(f"{SWEEP}confirm: true\n", "sweep.yaml")
+    override(document, ["confirm.top=8", "confirm.repeats=4"])
+    assert document.data["confirm"] == {"top": 8, "repeats": 4}
+    assert make_plan(document).config.confirm.top == 8
+
+
 def test_a_problem_is_shown_at_the_flag():
     """The line of the file would be wrong."""
     with pytest.raises(

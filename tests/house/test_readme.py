@@ -237,6 +237,19 @@ def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
     assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
 
 
+def test_the_pages_print_one_benchmark_of_the_confirmation():
+    """The figures of README and of the user's page are those of the page with the method, rounded."""
+    method, user = PAGES["winner-method.md"], PAGES["winner.md"]
+    for method_row, way in (("best of 100", "best of 100 trials"), ("confirm (default)", "**60 trials")):
+        line = next(one for one in method.splitlines() if one.startswith(f"| {method_row} | "))
+        finds, loss, trainings = re.search(r"\| ([\d.]+) %, ([\d.]+), ((?:60 \+ )?[\d.]+)", line).groups()
+        for page in (README, user):
+            shown = next(one for one in page.splitlines() if one.startswith(f"| {way}")).replace("*", "")
+            assert f"| {finds} % | {float(loss):.2f}" in shown and f"| {trainings} |" in shown
+    covers = re.search(r"\| \*\*honest value\*\* \| \*\*\S+ ([\d.]+) %", method)[1]
+    assert f"**{float(covers):.0f} %** |" in README and f"value in {float(covers):.0f} % of the" in user
+
+
 def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):
     """The command that is printed finds values by user in the directory that the sweep leaves."""
     command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()

@@ -35,6 +35,12 @@ def run(tmp_path, monkeypatch):
     return written(tmp_path / "run", [*FOUR, INFEASIBLE], BOUND)
 
 
+def test_another_metric_is_not_confirmed(run):
+    """A confirmation decides by the optimized metric, so that no other pick is told to ask for one."""
+    assert "hpometrics confirm" in best().stdout
+    assert "hpometrics confirm" not in best("--metric", "accuracy").stdout
+
+
 def test_the_best_trials_rank_as_in_the_table(run):
     """Feasible ones first; what was pruned or failed is none of the best."""
     result = best("-k", "3")

@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import indent
 from types import SimpleNamespace
@@ -20,7 +21,9 @@ from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
 
 from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
 from hpometrics.cli.main import main
+from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.confirm import time_used
 
 CONFIRMED = f"{SWEEP}confirm: {{top: 3, repeats: 4, equivalence: 0}}\n"
 LEARNED = changed("toy_engine:train", "toy_engine:learn", CONFIRMED)
@@ -226,11 +229,29 @@ def test_a_sweep_that_is_over_is_confirmed_later(sweep, folder):
     assert "extended once: about 7.5% of such verdicts may be wrong, not 5%" in more.stdout
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--equivalence", 0.5), ("--until", "spent"), ("--equivalence", "luck")]
+)
+def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
+    """All comparisons are made: with more seeds they count, alone they are refused in a line."""
+    sweep(changed("repeats: 4", "repeats: 3", CONFIRMED))
+    resolved, expected = RunDirectory(HOME).read().config, decision()
+    result = command("confirm", HOME, flag, value, "-q")
+    assert result.exit_code == 2 and f"{flag} c" in result.output, result.output
+    assert (RunDirectory(HOME).read().config, decision()) == (resolved, expected)
+    if expected["state"] == "spent":
+        assert f"{flag} counts from the next comparison, and all up to 3 seeds are made; add" in result.output
+        more = command("confirm", HOME, flag, value, "--repeats", 4, "-q")
+        assert more.exit_code == 0 and decision()["extended"] == 1, more.output
+
+
 def test_check_says_what_it_costs(sweep, folder):
     """The trainings come on top of the trials."""
     text = f"{SWEEP}confirm: true\n"
     line = next(one for one in sweep(text, command="check").stdout.splitlines() if one.startswith("confirm"))
-    assert "up to 5 x 8 = 40 trainings after the 4 of the search" in line
+    assert "up to 4 x 8 = 32 trainings after the 4 of the search" in line
+    more = changed("trials: 4", "trials: 9", text)
+    assert "up to 5 x 8 = 40 trainings after the 9" in sweep(more, command="check").stdout
     assert "confirm" not in sweep(f"{SWEEP}confirm: false\n", command="check").stdout
 
 
@@ -316,6 +337,17 @@ def test_no_training_begins_when_the_time_is_up(sweep, folder, monkeypatch):
         ", unconfirmed" in result.stdout and "the time is up; it is the best of the search" in result.stdout
     )
     assert decision()["trainings"] == 0 == len(fresh_runs())
+
+
+def test_the_time_of_a_confirmation_is_that_of_a_clock():
+    """Trainings at once, a pause, another one: the seconds in which any of them ran."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    spans = [(0, 60), (30, 70), (50, 55), (100, 110)]
+    records = [
+        TrialRecord(number, {}, TrialState.COMPLETE, seconds=end - start, ended=noon + timedelta(seconds=end))
+        for number, (start, end) in enumerate(spans, 1)
+    ]
+    assert time_used(records) == time_used(records[::-1]) == 80
 
 
 def test_a_file_in_the_place_of_fresh_runs_is_put_aside(sweep, folder):

@@ -136,6 +136,14 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
     assert "If 'y_true' is that, call it 'target'. Its" in str(missing_column(found, "target", "--by"))
     assert "If 'Y_pred' is that, call it 'prediction'." in str(missing_column(found, "prediction", "--by"))
     assert "If" not in str(missing_column(found, "probability", "--by"))
+    (tmp_path / "z.csv").write_text("target,score\n")
+    found = open_table(tmp_path / "z.csv")
+    hint = "If 'score' holds probabilities, call it 'probability'. Its columns are target, score"
+    assert hint in str(missing_column(found, "prediction", "what the model gave"))
+    assert "score' holds" not in str(missing_column(found, "id", "--by"))
+    (tmp_path / "w.csv").write_text("target,score_0,score_1\n")
+    wide = str(missing_column(open_table(tmp_path / "w.csv"), "prediction", "what the model gave"))
+    assert "If score_0 and score_1 hold probabilities, call them probability_0, probability_1 ..." in wide
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])

@@ -244,6 +244,9 @@ def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
     assert measured.unused == ("id",)
     with pytest.raises(PredictionsError, match="roc_auc reads probabilities, and there is no column"):
         values(path, metrics=("roc_auc",))
+    scored = write(tmp_path / "s.csv", {"target": [0, 1], "prediction": [0, 1], "score": [0.2, 0.7]})
+    with pytest.raises(PredictionsError, match="If 'score' holds probabilities, call it 'probability'"):
+        values(scored, metrics=("roc_auc",))
     with pytest.raises(UnknownMetricError, match="it is a metric of number"):
         values(path, metrics=("mae",))
     with pytest.raises(MetricNameError, match="needs average="):

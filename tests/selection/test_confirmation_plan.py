@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -12,17 +13,18 @@ from hypothesis import given, settings, strategies as st
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
+from hpometrics.selection.confirm_settings import ConfirmSettings, looks
 from hpometrics.selection.confirmation import (
+    Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
-    ConfirmSettings,
     Contender,
     FreshRun,
-    looks,
 )
 from hpometrics.selection.confirmation_plan import _LEVELS, plan_for
 from hpometrics.selection.rules import Constraint
+from hpometrics.selection.two_way import TwoWay
 from hpometrics.space.draws import derive_seed
 
 RACE = {
@@ -96,6 +98,23 @@ def test_a_clear_winner_is_decided_at_the_first_look():
     """Then nobody is left, so nothing may be lost."""
     end = ended({1: [0.9, 0.91, 0.9], 0: [0.5, 0.51, 0.505]}, plans=[ConfirmSettings(2, 6)])
     assert (end.state, end.winner, end.may_lose, end.trainings) == (ConfirmationState.DECIDED, 1, 0.0, 6)
+
+
+def test_what_picking_adds_is_printed():
+    """Without row values the mean is not corrected, and its line says what that means."""
+    line = ended().lines()[1]
+    assert line.startswith(
+        "  0.9075 accuracy ^, the mean of 4 fresh trainings on these validation rows (95%: "
+    )
+    assert line.endswith(
+        "; the search had measured 0.9; picking on these rows makes it look better than it is"
+    )
+
+
+def test_the_interval_of_a_decision_has_its_level():
+    """It is that of the look, of which there may be three."""
+    end = ended({1: [0.9, 0.91, 0.9], 0: [0.5, 0.51, 0.506]}, plans=[ConfirmSettings(2, 6)])
+    assert ", by " in end.lines()[2] and " (97.8%: 0.38" in end.lines()[2]
 
 
 def test_a_loss_is_the_mirror_image():
@@ -182,6 +201,66 @@ def test_contenders_with_other_rows_are_not_paired():
     assert line in apart.lines() and line not in paired.lines()
 
 
+LEADER_FAILS = {0: [0.940, 0.950, 0.930, 0.960, math.nan], 1: [0.938, 0.952, 0.928, 0.958, 0.94, 0.95]}
+
+
+def test_who_left_under_another_leader_comes_back():
+    """Trial 2 is worse than trial 0, which fails, but not than trial 1: its missing seeds are trained."""
+    plans = [ConfirmSettings(3, 8, equivalence=0)]
+    record = race({**LEADER_FAILS, 2: [0.935, 0.947, 0.926, 0.957]}, plans=plans)
+    assert plan_for(record).missing == ((2, 5), (2, 6))
+    end = plan_for(replace(record, timed_out=True)).end
+    (pair,) = end.looks[-1].pairs
+    assert (end.state, end.winner, pair.leader, pair.trial) == ("spent", 1, 1, 2)
+    assert pair.difference == pytest.approx(0.00275) and not pair.separated
+    end = ended({**LEADER_FAILS, 2: [0.935, 0.947, 0.926, 0.957, 0.938, 0.946]}, plans=plans)
+    assert [(look.seeds, look.leader) for look in end.looks] == [(4, 0), (6, 1)]
+    assert (end.state, end.winner, end.standings[1].pair.leader) == ("decided", 1, 1)
+
+
+def test_a_decision_quotes_the_winner_alone():
+    """Trial 2 left under trial 0, which failed, and is worse than trial 1 too: over the seeds of both."""
+    end = ended(
+        {**LEADER_FAILS, 2: [0.92, 0.932, 0.911, 0.941]}, plans=[ConfirmSettings(3, 8, equivalence=0)]
+    )
+    two = next(one for one in end.standings if one.trial == 2)
+    assert (end.state, end.winner, two.left_at, two.reason) == ("decided", 1, 4, "worse than trial 1")
+    assert (two.pair.leader, two.pair.level) == (1, 0.022)
+    assert two.pair.difference == pytest.approx(0.018)
+    assert (
+        "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.018 (97.8%: "
+        in str(end)
+    )
+
+
+def test_those_that_left_are_back_when_all_others_fail():
+    """A contender that was worse than the failed ones is still one."""
+    values = {0: [0.94, 0.95, 0.93, 0.96, math.nan], 1: [0.938, 0.952, 0.928, 0.958, math.nan]}
+    end = ended(
+        {**values, 2: [0.8, 0.81, 0.79, 0.82, 0.8, 0.8]}, plans=[ConfirmSettings(3, 8, equivalence=0)]
+    )
+    assert (end.state, end.winner, end.honest is None) == ("decided", 2, False)
+
+
+def test_rows_that_differ_between_seeds_are_named():
+    """As of a loader that shuffles: the variance of rows is left out, and the last block says so."""
+    random = np.random.default_rng(0)
+
+    def shuffled(trial, *names):
+        tables = [random.random((1, 50)) < 0.8 - 0.1 * trial for _ in names]
+        return [
+            FreshRun(float(rows.mean()), rows * 1.0, 0, name)
+            for rows, name in zip(tables, names, strict=True)
+        ]
+
+    plans = [ConfirmSettings(2, 3, equivalence=0)]
+    apart = ended({trial: shuffled(trial, "a", "b", "c") for trial in (0, 1)}, plans=plans)
+    same = ended({trial: shuffled(trial, "a", "a", "a") for trial in (0, 1)}, plans=plans)
+    assert [end.looks[0].pairs[0].seeds_alone for end in (apart, same)] == [True, False]
+    line = "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
+    assert [any(one.startswith(line) for one in end.lines()) for end in (apart, same)] == [True, False]
+
+
 def test_a_value_that_is_not_finite_is_a_failure():
     """Params whose training diverges in one of eight seeds win nothing."""
     end = ended({**RACE, 4: [0.9, math.nan]})
@@ -216,6 +295,32 @@ def test_an_engine_that_fixes_its_seed_stops_at_the_first_look():
     assert (end.state, len(end.looks), end.looks[0].pairs[0].level) == (ConfirmationState.SPENT, 1, 0.05)
 
 
+@pytest.mark.parametrize("equivalence", ["luck", 0, 0.01])
+def test_values_that_do_not_vary_decide_nothing(equivalence):
+    """Nothing says how sure a difference is if seeds change nothing and no row values are kept."""
+    values = {0: [0.9] * 3, 1: [0.8999] * 3}
+    end = ended(values, plans=[ConfirmSettings(2, 5, equivalence=equivalence)])
+    (pair,) = end.looks[0].pairs
+    assert (end.state, end.trainings, end.may_lose) == (ConfirmationState.SPENT, 6, None)
+    assert (pair.measured, pair.separated, pair.p_value) == (False, False, 1.0)
+    assert Confirmation.from_json(json.loads(json.dumps(asdict(end)))) == end
+    lines = end.lines()
+    assert lines[1].startswith(
+        "  0.9 accuracy ^, the mean of 3 fresh trainings on these validation rows; the"
+    )
+    assert lines[2] == (
+        "  neither seeds nor kept row values vary, so that no difference can be tested; still in: 1"
+    )
+    assert lines[-1] == "  training does not depend on its seed, so more trainings decide nothing"
+
+
+def test_a_difference_that_does_not_vary_decides_nothing():
+    """Two trials that ignore their seeds beside one that does not: the two are not told apart."""
+    values = {0: [0.9] * 4, 1: [0.8999] * 4, 2: [0.5, 0.51, 0.52, 0.5]}
+    end = ended(values, plans=[ConfirmSettings(3, 4)])
+    assert (end.state, end.winner, [one.left_at for one in end.standings]) == ("spent", 0, [None, None, 3])
+
+
 def test_a_tie_goes_to_the_better_of_the_search():
     """Of equal means the earlier contender leads."""
     assert ended({7: [0.8, 0.9, 0.7], 3: [0.9, 0.7, 0.8]}, plans=[ConfirmSettings(2, 3)]).winner == 7
@@ -231,6 +336,36 @@ def test_an_extension_goes_on_with_what_is_trained():
     assert [look.seeds for look in end.looks] == [3, 4, 5, 6, 8]
     assert [pair.level for look in end.looks[3:] for pair in look.pairs] == [0.0145] * len(end.looks[3:])
     assert end.extended == 1
+
+
+CLOSE = {
+    0: [0.9, 0.92, 0.91, 0.9, 0.92, 0.91, 0.9, 0.92],
+    1: [0.89, 0.925, 0.895, 0.9, 0.905, 0.912, 0.9, 0.9],
+}
+
+
+def test_the_advice_counts_seeds_at_the_level_of_the_extension():
+    """Seeds of an extension with so many looks after the eighth: each look has that level of 2.5 %."""
+    end = ended(CLOSE, plans=[ConfirmSettings(2, 8, equivalence=0)])
+    (pair,) = end.looks[-1].pairs
+    gaps = [first - second for first, second in zip(*CLOSE.values(), strict=True)]
+    wanted, table = pair.seeds_wanted, TwoWay.of_seeds(gaps)
+    ahead = [seeds for seeds in looks(wanted) if seeds > 8]
+    assert wanted == max(9, table.seeds_wanted(_LEVELS[0.025][len(ahead) - 1])) > table.seeds_wanted(0.05)
+    advice = f"  about {wanted} seeds would tell 0 from 1: confirm(repeats={wanted})"
+    assert end.lines()[-1] == advice
+    assert not any(line == advice for line in replace(end, reason="the time is up").lines())
+
+
+def test_no_advice_that_cannot_decide():
+    """After one extension a further one decides nothing, so that no command is printed."""
+    plans = [ConfirmSettings(2, repeats, equivalence=0) for repeats in (3, 4, 5)]
+    ends = [ended(CLOSE, plans=plans[:count]) for count in (1, 2, 3)]
+    assert [end.extended for end in ends] == [0, 1, 2]
+    assert ["confirm(" in str(end) for end in ends] == [True, False, False]
+    lines = ends[1].lines()
+    assert lines[-2] == "  a further extension would decide nothing"
+    assert lines[-1].startswith("  extended once")
 
 
 def test_more_contenders_catch_up():

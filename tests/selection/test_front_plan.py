@@ -12,7 +12,8 @@ import scipy.stats
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.confirmation import ConfirmationPlan, ConfirmationRecord, ConfirmSettings, FreshRun
+from hpometrics.selection.confirm_settings import ConfirmSettings
+from hpometrics.selection.confirmation import ConfirmationPlan, ConfirmationRecord, FreshRun
 from hpometrics.selection.front_confirmation import FrontConfirmation
 from hpometrics.selection.front_plan import front_contenders, plan_front
 from hpometrics.selection.rules import Constraint

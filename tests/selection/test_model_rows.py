@@ -197,6 +197,14 @@ def test_equivalence_takes_two_one_sided_tests():
     assert sure.p_value < 0.05 and sure.verdict is Verdict.EQUIVALENT
 
 
+def test_identical_models_are_equivalent():
+    """Rows that are all alike have an interval of 0, which is within any difference that does not matter."""
+    losses = np.random.default_rng(2).random(50)
+    same = compared(losses, losses, equivalence=0.01)
+    assert same.verdict is Verdict.EQUIVALENT and (same.difference.low, same.difference.high) == (0, 0)
+    assert compared(losses, losses).verdict is Verdict.NOT_TOLD_APART
+
+
 def test_worse_by_more_than_the_equivalence():
     """A gate fails where the whole interval is beyond it."""
     rng = np.random.default_rng(6)

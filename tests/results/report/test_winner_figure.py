@@ -8,11 +8,11 @@ import pytest
 
 from hpometrics.direction import Direction
 from hpometrics.results.report.winner_figure import winner_figure
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import (
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
-    ConfirmSettings,
     Contender,
     FreshRun,
 )
