@@ -25,7 +25,7 @@ from ..space.draws import derive_seed
 
 if TYPE_CHECKING:
     from ..runner.dry_run import Probe
-    from ..runner.sample import Sample
+    from ..runner.planned_trials import Sample
 
 _MAX_MODULES = 500  # of a folder; the others are not read
 Lines = Iterator[tuple[str, str]]
@@ -90,7 +90,7 @@ class Check:
         plan = read_plan(self.file, self.assignments, self.workers, partial(names_beside, self.file))
         sampled = probed = None
         if self.sample:
-            from ..runner.sample import sample  # with optuna
+            from ..runner.planned_trials import sample  # with optuna
 
             sampled = sample(plan, self.sample)
         if self.probe:

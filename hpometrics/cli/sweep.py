@@ -238,7 +238,7 @@ def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settin
     with report_errors(verbose):
         check_posix("hpometrics confirm")
         from ..results.run_directory import RunDirectory
-        from ..runner.added_trials import planned_again
+        from ..runner.planned_trials import planned_again
         from ..runner.sweep import Options, confirm_command  # with torch
 
         home = RunDirectory(directory)
@@ -342,7 +342,7 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
         check_posix("hpometrics add")
         from ..config.document import parse_value
         from ..results.run_directory import RunDirectory
-        from ..runner.added_trials import add_trial, planned_again
+        from ..runner.planned_trials import add_trial, planned_again
 
         home = RunDirectory(directory)
         values = {}

@@ -373,9 +373,7 @@ class RunDirectory:
             raise ConfigError(self._describe_changes(differences, "--fresh starts over beside it"))
         if differences and not extend:
             raise ConfigError(
-                self._describe_changes(
-                    differences, "--extend resumes the sweep, --fresh starts over beside it"
-                )
+                self._describe_changes(differences, "--extend resumes it, --fresh starts over beside it")
             )
         changed = [] if before is None else changed_sources(before.sources, resolved.sources)
         if changed and self.numbers():

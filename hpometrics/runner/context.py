@@ -32,7 +32,6 @@ from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from ..selection.trial_attempts import Faults
-from .added_trials import with_priors
 from .command_engine import Program
 from .imported_engine import (
     ChosenEngine,
@@ -43,6 +42,7 @@ from .imported_engine import (
     import_engine,
     settle,
 )
+from .planned_trials import with_priors
 
 if TYPE_CHECKING:
     from .imported_engine import SweepEngine

@@ -23,7 +23,7 @@ from ..run.trial import attempt, failing_frame
 from ..space.draws import derive_seed
 from .context import spec_facts
 from .imported_engine import check_space, import_engine, settle
-from .sample import sample
+from .planned_trials import sample
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordEr
 from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, format_changes, parse_resolved
-from .added_trials import file_of_study
 from .context import SweepContext
 from .leases import LocalOwnership
+from .planned_trials import file_of_study
 
 SWEEP = f"{PREFIX}sweep"
 FIRST = f"{PREFIX}first"  # the first trial whose fault counts

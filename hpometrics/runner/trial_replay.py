@@ -38,9 +38,9 @@ from ..run.trial import attempt
 from ..selection.confirmation import CONFIRM
 from ..selection.trial_attempts import TrialAttempts
 from ..space.draws import derive_seed
-from .added_trials import planned_again
 from .context import spec_facts
 from .imported_engine import import_engine, settle
+from .planned_trials import planned_again
 from .sweep import Options, run_command
 
 Tell = Callable[[str], object]

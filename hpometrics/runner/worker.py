@@ -22,11 +22,11 @@ from ..records._files import make_private, write_text
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
-from .added_trials import planned_again
 from .confirm import await_confirmation, join_confirmation
 from .context import make_context
 from .imported_engine import load_local
 from .live import Progress
+from .planned_trials import planned_again
 from .processes import run_in_process
 from .signals import exit_code, raising_interrupts, terminated_when
 from .study import SWEEP, published

@@ -50,10 +50,7 @@ def test_two_starters_share_no_run_directory(folder):
     ran = [hpometrics("run", f"{place}/sweep.yaml", *few, folder=folder).result() for place in places]
     assert [one.returncode for one in ran] == [0, 0, 2], ran
     assert {path.name for path in (folder / "runs").iterdir()} == {"first", "second"}
-    assert (
-        "engine.file: " in ran[2].stderr
-        and "--extend resumes the sweep, --fresh starts over" in ran[2].stderr
-    )
+    assert "engine.file: " in ran[2].stderr and "--extend resumes it, --fresh starts over" in ran[2].stderr
 
 
 def test_editors_find_the_schema_beside_the_file(folder):

@@ -373,7 +373,7 @@ def test_labels_in_words_have_one_number(tmp_path):
     [
         (("far.csv",), "name two trials of it, or further models"),
         (("close.csv", "far.csv"), "files of predictions are compared by a metric; name one"),
-        (("close.csv", "far.csv", "--metric", "f1"), "give --output"),
+        (("close.csv", "far.csv", "--metric", "f1"), "set --output"),
         (("close.csv", "far.csv", "--metric", "f2x", "--output", "binary"), "no metric 'f2x'"),
         (("close.csv", "far.csv", "--values", "score", "--direction", "maximize"), "no column 'score'"),
         (("close.csv", "none.csv", "--metric", "f1"), "no such file of predictions and no such run"),

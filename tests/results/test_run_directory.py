@@ -61,7 +61,7 @@ def test_a_changed_space_is_explained(home):
     """The difference is shown; --extend accepts it and writes it down."""
     wider = changed("1e-1]", "1.0]")
     with pytest.raises(
-        ConfigError, match=r"space.lr.float: \[0.0001, 0.1\] -> \[0.0001, 1.0\]\n--extend goes on"
+        ConfigError, match=r"space.lr.float: \[0.0001, 0.1\] -> \[0.0001, 1.0\]\n--extend resumes it"
     ):
         with opened(home, wider):
             pass

@@ -178,7 +178,7 @@ def test_without_intervals_the_best_trials_are_dots(tmp_path):
     """The caption says why."""
     figure = next(report_figures(Outcome.read(written(tmp_path))))
     assert figure.drawings[0]["data"][1]["error_x"]["array"] == [0.0]
-    assert "A trial without a bar has no interval: none was computed" in figure.caption
+    assert "A trial without a bar has no interval: not computed" in figure.caption
 
 
 def test_a_damaged_file_is_named(home):

@@ -6,7 +6,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.sample import sample
+from hpometrics.runner.planned_trials import sample
 
 TPE = changed("{sampler: random, seed: 3}", "{sampler: {tpe: {n_startup_trials: 2}}, seed: 3}")
 
