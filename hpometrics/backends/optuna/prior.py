@@ -46,7 +46,7 @@ Source: TypeAlias = optuna.Study | Path | str
 MOST = 1000
 """Trials of one earlier search that a sampler learns from: the last ones."""
 _NO_OPTION = re.compile(r"no option .*?; it knows")
-"""What one trial drew, which differs from trial to trial."""
+"""The option that one trial drew, which differs from trial to trial."""
 _UNNAMED = "value"  # see `metrics_of`
 
 _log = logging.getLogger("hpometrics")
