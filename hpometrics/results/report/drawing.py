@@ -22,7 +22,7 @@ _FENCE = 1.5  # interquartile ranges beyond the worse quartile, as Tukey has it
 _EDGE = 0.06  # of a span, beyond its ends
 _LEAST = 5  # values that have quartiles
 OUTSIDE, MOST, ALL = "outside", "most", "all"
-"""Names that the switch of the page looks for: marks at an edge, lines over a part of an axis or all of it."""
+"""Names that the switch of the page looks for: marks at an edge, lines over a part of an axis or all."""
 
 
 @dataclass(frozen=True)
