@@ -106,7 +106,7 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
     ...                 output="binary", target=target)
     >>> print(found)
     a 0.875, b 0.375   accuracy ^ on the same 8 rows
-    difference 0.5 (95%: 0.1296 .. 0.8704), McNemar p = 0.12: not told apart
+    difference 0.50 (95%: 0.13 .. 0.87), McNemar p = 0.12: not told apart
     4 rows better in a, 0 in b, the others alike
     fewer than 10 rows differ, so these rows do not show how many would separate them
     """

@@ -32,11 +32,11 @@ def test_help_ends_with_examples_that_the_command_takes(path, tmp_path, monkeypa
     for line in lines:
         _, *words = shlex.split(line)
         assert tuple(words[: len(path)]) == path
-        command, context = main, click.Context(main)
+        command, context = main, click.Context(main, **main.context_settings)
         while isinstance(command, click.Group):
             name, command, words = command.resolve_command(context, words)
-            context = click.Context(command, info_name=name)
-        command.make_context(command.name, words)
+            context = click.Context(command, parent=context, info_name=name)
+        command.make_context(command.name, words, parent=context.parent)
 
 
 def test_help_lists_every_command_once_below_a_heading():

@@ -112,8 +112,8 @@ def test_a_command_parses(command, tmp_path, monkeypatch):
         path = tmp_path / word
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch() if path.suffix else path.mkdir(exist_ok=True)
-    parent, context = main, click.Context(main)
+    parent, context = main, click.Context(main, **main.context_settings)
     while isinstance(parent, click.Group):
         name, parent, words = parent.resolve_command(context, words)
-        context = click.Context(parent, info_name=name)
-    parent.make_context(parent.name, words)
+        context = click.Context(parent, parent=context, info_name=name)
+    parent.make_context(parent.name, words, parent=context.parent)

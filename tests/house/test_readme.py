@@ -154,9 +154,11 @@ def test_the_job_for_kubernetes_runs_commands_that_there_are(tmp_path, monkeypat
     run = json.loads(re.search(r"`(\[\"hpometrics\".*?\])`", page)[1])
     for first, name, *arguments in (run, container["command"]):
         assert first == "hpometrics"
-        command = main.get_command(click.Context(main), name)
+        command = main.get_command(click.Context(main, **main.context_settings), name)
         assert command is not None, name
-        command.make_context(name, arguments)  # raises for a flag that it does not have
+        command.make_context(
+            name, arguments, parent=click.Context(main, **main.context_settings)
+        )  # raises for a flag that it does not have
     monkeypatch.setenv("PGPASSWORD", "a/b@c")
     assert url_of(container["command"][2]) == "postgresql://ada:a%2Fb%40c@db/studies"
 

@@ -151,7 +151,7 @@ def test_what_cannot_be_derived_says_what_to_pass(feature, given, wanted, messag
 
 def test_nothing_but_classes_has_log_probabilities():
     """A sigmoid per row has no distribution over classes."""
-    with pytest.raises(MetricInputError, match="not of a binary output"):
+    with pytest.raises(MetricInputError, match="not a binary output"):
         _ = batch(Binary()).log_probabilities
 
 

@@ -407,7 +407,7 @@ def test_extend_refuses_reports_at_other_steps(sweep, folder):
     assert refused.exit_code == 2
     assert "budget.every: 2 -> 1; the trials of a directory report at the same steps; " in refused.stderr
     assert "give the sweep another name or results.dir" in refused.stderr
-    assert "--extend goes on" not in refused.stderr
+    assert "--extend resumes it" not in refused.stderr
     assert (folder / "runs/sweep/sweep.resolved.yaml").read_text() == written
 
 

@@ -62,7 +62,7 @@ def test_a_metric_that_the_engine_does_not_report_is_missing(sweep):
 def test_a_program_is_probed(sweep, folder, tracked, code):
     """What it prints is what is there."""
     (folder / "program.py").write_text(PROGRAM)
-    engine = f'{{command: ["{sys.executable}", program.py]}}'
+    engine = f'{{command: ["{sys.executable}", program.py, "{{lr}}"]}}'
     text = changed("{target: toy_engine:train, output: binary}", engine).replace("[accuracy]", f"[{tracked}]")
     result = sweep(text, "--probe", command="check")
     assert result.exit_code == code, result.output

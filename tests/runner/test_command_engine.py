@@ -189,7 +189,7 @@ def test_a_program_without_an_epoch_in_its_time_has_failed(run):
 def test_a_program_may_print_the_name_that_the_file_has(run, folder):
     """`val_accuracy` is `accuracy` in both; what the file says is reported keeps its name."""
     script = "import json; print(json.dumps({'val_accuracy': 0.5, 'val_loss': 0.25}))"
-    command = json.dumps([sys.executable, "-c", script])
+    command = json.dumps([sys.executable, "-c", script, "{lr}"])
     head = f"engine: {{command: {command}}}\nspace: {{lr: {{float: [0, 1]}}}}\n"
     track = "track: [{metric: val_loss, direction: minimize}]"
     result, home = run(

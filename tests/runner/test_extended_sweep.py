@@ -86,7 +86,7 @@ def check_extended(folder: Path) -> None:
 def test_more_epochs_resume_from_checkpoints(ended):
     """No epoch is trained twice; what stays as it is, is said; a further run does nothing."""
     refused = hpometrics("run", "sweep.yaml", *MORE[:2]).result()
-    assert refused.returncode == 2 and "budget.epochs: 2 -> 5\n--extend goes on" in refused.stderr
+    assert refused.returncode == 2 and "budget.epochs: 2 -> 5\n--extend resumes it" in refused.stderr
     ran = hpometrics("run", "sweep.yaml", *MORE).result()
     assert ran.returncode == 0, ran.stderr
     assert "3 of 4 trials go on from 2 to 5 epochs; 1 not, without a checkpoint\n" in ran.stderr

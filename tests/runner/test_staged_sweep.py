@@ -277,7 +277,7 @@ def test_a_sweep_by_a_metric_of_the_engine_has_a_report(swept, folder, form):
     assert swept(OWN).exit_code == 0
     told = CliRunner().invoke(main, ["report", "runs/sweep", "-f", form])
     assert told.exit_code == 0, told.output
-    assert "of the engine" in (folder / f"runs/sweep/report.{form}").read_text()
+    assert "own metric sets" in (folder / f"runs/sweep/report.{form}").read_text()
 
 
 def replayed(*arguments: str):

@@ -83,7 +83,7 @@ def test_the_command_says_how_many_workers(sweep, folder):
         (
             "",
             ("--workers", "2", "--set", "backend.optuna.workers=3"),
-            "--workers and --set backend.optuna.workers are one setting",
+            "--workers and --set backend.optuna.workers are the same setting",
         ),
         ("", ("--workers", "0"), "x>=1"),
         (

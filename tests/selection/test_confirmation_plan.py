@@ -104,7 +104,7 @@ def test_what_picking_adds_is_printed():
     """Without row values the mean is not corrected, and its line says what that means."""
     line = ended().lines()[1]
     assert line.startswith(
-        "  0.9075 accuracy ^, the mean of 4 fresh trainings on these validation rows (95%: "
+        "  0.907 accuracy ^, the mean of 4 fresh trainings on these validation rows (95%: "
     )
     assert line.endswith(
         "; the search had measured 0.9; picking on these rows makes it look better than it is"
@@ -227,10 +227,8 @@ def test_a_decision_quotes_the_winner_alone():
     assert (end.state, end.winner, two.left_at, two.reason) == ("decided", 1, 4, "worse than trial 1")
     assert (two.pair.leader, two.pair.level) == (1, 0.022)
     assert two.pair.difference == pytest.approx(0.018)
-    assert (
-        "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.018 (97.8%: "
-        in str(end)
-    )
+    by = "  better than the other contender under the same seeds; than trial 2, the nearest, by 0.0180"
+    assert f"{by} (97.8%: " in str(end)
 
 
 def test_those_that_left_are_back_when_all_others_fail():

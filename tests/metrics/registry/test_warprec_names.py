@@ -37,7 +37,7 @@ OTHERWISE = {
 def test_another_case_leads_to_our_own_name(name):
     """The lower one is told, not that of WarpRec."""
     own = name.lower().replace("-", "")
-    with pytest.raises(UnknownMetricError, match=f"Did you mean '{own}'"):
+    with pytest.raises(UnknownMetricError, match=f"Did you mean '{own}(@3)?'"):
         find_metric(f"{name}@3", "ranking")
 
 
