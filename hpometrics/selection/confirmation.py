@@ -154,13 +154,11 @@ class Pair:
     """False if the two were measured on other rows, or in another order, so that each adds its variance."""
     seeds_alone: bool = False
     """True if the rows of a trial, or their order, differ between its seeds; seeds alone are compared."""
-    measured: bool = True
-    """False if neither seeds nor rows vary, so that the difference has no interval and no test."""
 
     @property
     def separated(self) -> bool:
         """Whether the other one is worse at the level of the look, and leaves."""
-        return self.measured and self.difference > self.half
+        return self.difference > self.half
 
     @property
     def interval(self) -> Interval:
@@ -239,8 +237,7 @@ class Confirmation:
         state: `decided`: every other contender is worse than the winner; `tied`: none can be better by more
             than the equivalence; `spent`: all seeds are trained; `unconfirmed`: no contender is left.
         winner: the trial.
-        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed, or if
-            nothing varies.
+        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed.
         equivalence: the difference that does not matter, in the metric's unit.
         level: the share of confirmations that may decide wrongly.
         standings: the contenders, the winner first, then by mean.
@@ -367,7 +364,9 @@ class Confirmation:
                 return "  every other contender is out"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
             level = f"{100 * (1 - nearest.level):g}%"
-            gap = f"{nearest.interval.format(nearest.difference)} ({level}: {nearest.interval.bounds})"
+            gap = nearest.interval.format(nearest.difference)
+            if nearest.half > 0:
+                gap += f" ({level}: {nearest.interval.bounds})"
             count = (
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )
@@ -375,10 +374,7 @@ class Confirmation:
                 f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, "
                 f"by {gap}, {format_p(nearest.p_value)}"
             )
-        if self.may_lose is None:
-            text = "neither seeds nor kept row values vary, so that no difference can be tested"
-            return f"  {text}; still in: {listed(str(pair.trial) for pair in pairs)}"
-        most = f"{self.may_lose:.3g}"
+        most = f"{self.may_lose or 0.0:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
         if self.state is ConfirmationState.TIED:
             luck = f"a difference below {self.equivalence or 0.0:.3g} does not matter"
@@ -404,6 +400,10 @@ class Confirmation:
         if others:
             trials = f"trial{'s' * (len(others) > 1)} {listed(map(str, others))}"
             lines.append(f"  {trials} had other validation rows, or in another order, so rows are not paired")
+        if self.looks and any(pair.half == 0 for pair in self.looks[-1].pairs):
+            lines.append(
+                "  neither seeds nor kept row values vary, so this holds for these validation rows alone"
+            )
         if self.looks and any(pair.seeds_alone for pair in self.looks[-1].pairs):
             lines.append(
                 "  validation rows or their order differ between seeds, so seeds alone are compared; if only "

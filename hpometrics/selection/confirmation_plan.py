@@ -233,17 +233,13 @@ class _Course:
         look = Look(moment.seeds, leader, tuple(pairs), equivalence, may_lose, failed, seeds_matter)
         self._looks.append(look)
         if moment.decides:
-            self._settle(look, still_in)
+            self._settle(look, bool(still_in))
         return not returning
 
-    def _settle(self, look: Look, still_in: Sequence[Pair]) -> None:
-        if not still_in:
+    def _settle(self, look: Look, is_open: bool) -> None:
+        if not is_open:
             self._state = ConfirmationState.DECIDED
-        elif (
-            look.equivalence > 0
-            and all(pair.measured for pair in still_in)
-            and look.may_lose <= look.equivalence
-        ):
+        elif look.equivalence > 0 and look.may_lose <= look.equivalence:
             self._state = ConfirmationState.TIED
         elif not look.seeds_matter:
             self._state = ConfirmationState.SPENT
@@ -285,7 +281,7 @@ class _Course:
             direction=record.direction,
             state=(self._state or ConfirmationState.SPENT) if last else ConfirmationState.UNCONFIRMED,
             winner=winner,
-            may_lose=last.may_lose if last and all(pair.measured for pair in last.pairs) else None,
+            may_lose=last.may_lose if last else None,
             equivalence=last.equivalence if last else None,
             level=self._level,
             standings=standings,
@@ -353,7 +349,6 @@ class _Course:
 
     def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
         table, paired = self._difference(leader, trial, moment.seeds)
-        measured = bool(table.rows) or any(self._differs(one, moment.seeds) for one in (leader, trial))
         if not seeds_matter:
             table = table.of_one_seed
         half = table.half_width(moment.separation)
@@ -363,14 +358,13 @@ class _Course:
             trial=trial,
             difference=table.mean,
             half=half,
-            p_value=table.p_value if measured else 1.0,
+            p_value=table.p_value,
             level=moment.separation,
             may_be_better=table.half_width(moment.equivalence) - table.mean,
             seeds_wanted=self._seeds_wanted(table, moment.seeds) if is_open else None,
             rows_wanted=rows_wanted if (rows_wanted or 0) > table.rows else None,
             paired=paired,
             seeds_alone=not table.rows and self._has_rows(leader, trial, seeds=moment.seeds),
-            measured=measured,
         )
 
     def _seeds_wanted(self, table: TwoWay, made: int) -> int | None:
