@@ -303,7 +303,7 @@ def _after_loss(
         record = context.trials.attempts.after(record, run)
         write_trial(home, record)
     elif loss is Loss.PROCESS:
-        record = after_death(trial, record, home)
+        record = after_death(trial, record, home, is_printed=True)
     if loss is not None and not record.state.finished:
         context.say(format_loss(trial.number, loss, len(record.epochs)))
     return record

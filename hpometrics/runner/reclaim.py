@@ -102,7 +102,9 @@ def _restarted_since(record: TrialRecord) -> bool:
     return now != before and now.rpartition(" ")[0] == before.rpartition(" ")[0]
 
 
-def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRecord:
+def after_death(
+    trial: optuna.Trial, record: TrialRecord, home: Path, *, is_printed: bool = False
+) -> TrialRecord:
     """Count the death of a process that worked on a trial, and write and return the record of the trial.
 
     A line names the trial if it goes on, since its process could not.
@@ -110,6 +112,7 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
     Args:
         trial: the trial of the study, which stores the count.
         record: its record, which fails after `MOST_DEATHS` deaths at one epoch.
+        is_printed: whether the host of the process prints its loss, as Ray's does.
         home: the directory of the record.
     """
     epochs = max(len(local_copy_of(trial).intermediate_values), epochs_in(home, record))
@@ -117,7 +120,7 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
     trial.set_user_attr(_DEATHS, tuple(deaths))
     if deaths.times >= MOST_DEATHS:
         record = replace(record, state=TrialState.FAILED, reason=format_deaths(deaths.times, epochs))
-    else:
+    elif not is_printed:
         _log.warning("%s", format_death(trial.number, deaths.times, epochs))
     write_trial(home, record)
     return record
