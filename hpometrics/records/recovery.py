@@ -64,17 +64,20 @@ def format_deaths(times: int, epochs: int) -> str:
     return f"its process died {often} in epoch {epochs}; did it have the memory that it needs?"
 
 
-def format_death(number: int, times: int, epochs: int) -> str:
-    """Return the line on a trial that goes on after its process died."""
-    often = "once" if times == 1 else f"{times} times"
-    text = f"trial {number}: its process died in epoch {epochs}, {often} by now"
-    return f"{text}; the trial is tried again, and fails after {MOST_DEATHS} times"
+def format_loss(loss: Loss, epochs: int, deaths: int = 0, most: int = MOST_DEATHS) -> str:
+    """Return what ended the worker of a trial that continues.
 
-
-def format_loss(number: int, loss: Loss, epochs: int) -> str:
-    """Return the line on a trial that goes on after a loss."""
-    what = "process died" if loss is Loss.PROCESS else "machine was lost"
-    return f"trial {number}: its {what} in epoch {epochs}; the trial continues in another"
+    Args:
+        loss: what it was.
+        epochs: of the trial by then.
+        deaths: of its process in a row, this one included; a lost machine does not count.
+        most: deaths after which the trial fails.
+    """
+    if loss is Loss.MACHINE:
+        return f"its machine was lost in epoch {epochs}; the trial continues in another process"
+    often = "once" if deaths == 1 else f"{deaths} times"
+    continues = f"the trial continues in another process, and fails after {plural(most, 'death')}"
+    return f"its process died {often} in epoch {epochs}; {continues}"
 
 
 class Losses:
@@ -102,12 +105,13 @@ class Losses:
             loss: what ended its worker.
         """
         epochs = max(reported, self._epochs_written(number))
+        deaths = self._deaths.get(number, Deaths())
         if loss is Loss.PROCESS:
-            self._deaths[number] = deaths = self._deaths.get(number, Deaths()).another(epochs)
+            self._deaths[number] = deaths = deaths.another(epochs)
             if deaths.times >= self._most:
                 self.reasons[number] = format_deaths(deaths.times, epochs)
                 return self.reasons[number]
-        _log.warning("%s", format_loss(number, loss, epochs))
+        _log.warning("trial %d: %s", number, format_loss(loss, epochs, deaths.times, self._most))
         return None
 
 

@@ -306,7 +306,8 @@ class _SharedQueue(_DirectoryQueue):
         training = Training(*key, contender.given)
         record = read_trial(home) or TrialRecord(key[1], training.params, TrialState.RUNNING)
         if died and not record.state.finished:
-            record = after_death(trial, record, home)
+            name = f"trial {key[0]}, seed {key[1]}"
+            record = after_death(trial, record, home, lambda text: self._context.say(f"{name}: {text}"))
         if not record.state.finished:
             record = training.run(self._context.trials)
         try:

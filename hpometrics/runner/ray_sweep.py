@@ -303,9 +303,9 @@ def _after_loss(
         record = context.trials.attempts.after(record, run)
         write_trial(home, record)
     elif loss is Loss.PROCESS:
-        record = after_death(trial, record, home, is_printed=True)
-    if loss is not None and not record.state.finished:
-        context.say(format_loss(trial.number, loss, len(record.epochs)))
+        record = after_death(trial, record, home, lambda text: context.say(f"trial {trial.number}: {text}"))
+    else:
+        context.say(f"trial {trial.number}: {format_loss(loss, len(record.epochs))}")
     return record
 
 

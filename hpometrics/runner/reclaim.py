@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +18,12 @@ from ..records.epoch_log import read_trial
 from ..records.recovery import (
     MOST_DEATHS,
     Deaths,
+    Loss,
     Repair,
     StudyTrial,
     find_repair,
-    format_death,
     format_deaths,
+    format_loss,
     quarantine,
 )
 from ..records.trial_record import TrialRecord, TrialState, write_trial
@@ -36,7 +36,6 @@ from .context import SweepContext
 from .leases import LocalOwnership
 from .study import read_study, restore_study, study_file
 
-_log = logging.getLogger("hpometrics")
 _DEATHS = "hpometrics:deaths"  # how often in a row the process died, and the number of epochs by then
 _FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
@@ -85,7 +84,8 @@ def _can_resume(
     if record is None:
         record = ownership.find_record(trial, context.plan.space)
     if record is not None and record.state is TrialState.RUNNING and not _restarted_since(record):
-        record = after_death(trial, record, context.directory.trial(trial.number))
+        home = context.directory.trial(trial.number)
+        record = after_death(trial, record, home, lambda text: context.say(f"trial {trial.number}: {text}"))
     if record is None or not record.state.finished:
         return True
     tell(study, trial, record)
@@ -103,25 +103,23 @@ def _restarted_since(record: TrialRecord) -> bool:
 
 
 def after_death(
-    trial: optuna.Trial, record: TrialRecord, home: Path, *, is_printed: bool = False
+    trial: optuna.Trial, record: TrialRecord, home: Path, say: Callable[[str], None]
 ) -> TrialRecord:
     """Count the death of a process that worked on a trial, and write and return the record of the trial.
-
-    A line names the trial if it goes on, since its process could not.
 
     Args:
         trial: the trial of the study, which stores the count.
         record: its record, which fails after `MOST_DEATHS` deaths at one epoch.
-        is_printed: whether the host of the process prints its loss, as Ray's does.
         home: the directory of the record.
+        say: called with a line on the death if the trial continues.
     """
     epochs = max(len(local_copy_of(trial).intermediate_values), epochs_in(home, record))
     deaths = Deaths(*trial.user_attrs.get(_DEATHS, ())).another(epochs)
     trial.set_user_attr(_DEATHS, tuple(deaths))
     if deaths.times >= MOST_DEATHS:
         record = replace(record, state=TrialState.FAILED, reason=format_deaths(deaths.times, epochs))
-    elif not is_printed:
-        _log.warning("%s", format_death(trial.number, deaths.times, epochs))
+    else:
+        say(format_loss(Loss.PROCESS, epochs, deaths.times))
     write_trial(home, record)
     return record
 

@@ -186,7 +186,9 @@ def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster, at, o
         ran = run.result()
         os.close(pipe)
     check_sweep(folder, ran)
-    [lost] = re.findall(r"^trial \d: its (.*); the trial continues in another$", ran.stderr, re.MULTILINE)
+    [lost] = re.findall(
+        r"^trial \d: its (.*); the trial continues in another process", ran.stderr, re.MULTILINE
+    )
     assert lost == f"machine was lost in epoch {0 if at == 'import' else at}"
     # A raylet of Ray's that ends slowly has the tail of its own log printed, which is not ours to word.
     lines = [one for one in (ran.stderr + ran.stdout).splitlines() if "(raylet) " not in one]
