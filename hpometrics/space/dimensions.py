@@ -355,9 +355,9 @@ class Choice:
         for option in self.options:
             if same(option, value):
                 return option
-        what = "label" if self.bundles else "option"
+        what = "the labels" if self.bundles else "the options"
         raise SpaceError(
-            f"has no {what} {format_value(value)}; it knows {', '.join(map(repr, self.options))}"
+            f"must be one of {what} {', '.join(map(repr, self.options))}, got {format_value(value)}"
         )
 
     def points(self) -> tuple[Scalar, ...]:

@@ -174,7 +174,7 @@ def test_differences_are_said(earlier, sweep):
 def test_options_that_trials_lack_are_counted_together(earlier, sweep):
     """However many values they have."""
     result = sweep(NEW.replace("float: [0, 10]", "choice: [1.0, 2.0]"))
-    assert "14 left out: x has other options; it knows 1.0, 2.0; the sampler" in result.stderr
+    assert "14 left out: x must be one of the options 1.0, 2.0; the sampler" in result.stderr
 
 
 def test_the_same_seed_is_said(earlier, sweep):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -45,8 +44,6 @@ PRIOR = f"{PREFIX}prior"
 Source: TypeAlias = optuna.Study | Path | str
 MOST = 1000
 """Trials of one earlier search that a sampler learns from: the last ones."""
-_NO_OPTION = re.compile(r"no option .*?; it knows")
-"""The option that one trial drew, which differs from trial to trial."""
 _UNNAMED = "value"  # see `metrics_of`
 
 _log = logging.getLogger("hpometrics")
@@ -160,8 +157,7 @@ def gather(
             points[record.number], is_whole = _fit(record.params, space, fixed)
             whole += [record] if is_whole else []
         except SpaceError as err:
-            reason = str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)
-            lost[_NO_OPTION.sub("other options; it knows", reason)] += 1
+            lost[str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)] += 1
     known = [record for record in ended if record.number in points]
     first = _leaders([one for one in known if one.state is TrialState.COMPLETE], optimized)[:enqueue]
     learned = [] if unlearned is not None else whole[-MOST:]
