@@ -80,6 +80,7 @@ class Check:
         }
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
+            content["sample"] |= {"earlier": list(sampled.earlier)} if sampled.earlier else {}
             if plan.config.engine.command is not None and sampled.params:
                 content["sample"]["command"] = _command(plan, sampled.params[0])
         if probed is not None:
@@ -142,9 +143,12 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
         )
         if trial == 0 and plan.config.engine.command is not None:
             yield "  command", printable(shlex.join(_command(plan, params)))
+    if sampled.earlier:
+        yield "  #0 ...", f"{printable(', '.join(sampled.earlier))}: run reads their params first"
     if sampled.learner is not None:
-        how = "is imported by run alone" if ":" in plan.sampler else "draws from the values of those before"
-        how = "is read by run alone" if plan.earlier else how
+        how = (
+            "is imported by run alone" if ":" in sampled.learner else "draws from the values of those before"
+        )
         yield f"  #{len(sampled.params)} ...", f"{printable(sampled.learner)} {how}"
 
 

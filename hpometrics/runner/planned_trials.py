@@ -110,12 +110,13 @@ class Sample:
     """The params of trial 0, 1 and so on, as many as were requested and do not depend on a value.
 
     `learner` is the sampler that draws the next trial, from the values of earlier ones or by code of the
-    user, which only a run imports; where a sweep begins with the params of an earlier one, which only a run
-    reads, it is that one. None if the next trial was not requested, or is beyond the budget.
+    user, which only a run imports; None if the next trial was not requested, or is beyond the budget.
+    `earlier` are the sweeps whose params come first: only a run reads them, so nothing is drawn.
     """
 
     params: tuple[dict[str, Any], ...]
     learner: str | None
+    earlier: tuple[str, ...] = ()
 
 
 def sample(plan: Plan, count: int) -> Sample:
@@ -126,7 +127,7 @@ def sample(plan: Plan, count: int) -> Sample:
         count: the number of trials.
     """
     if plan.earlier:
-        return Sample((), ", ".join(plan.earlier))
+        return Sample((), None, plan.earlier)
     requested = count if plan.trials is None else min(count, plan.trials)
     if ":" in plan.sampler:  # code of the user, which only a run imports
         return Sample((), plan.sampler)

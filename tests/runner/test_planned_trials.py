@@ -89,10 +89,10 @@ def test_check_draws_nothing_where_an_earlier_sweep_comes_first(sweep, text, sam
     """`check` reads no earlier sweep, and says if it is missing."""
     shown = sweep(text, "--sample", "2", command="check").stdout
     assert "there is no runs/before: run that sweep first" in shown
-    assert "#0 ...      runs/before is read by run alone\n" in shown.replace("#0 ...   ", "#0 ...      ")
+    assert "runs/before: run reads their params first\n" in shown
     assert sampler in shown and ("sampler" in shown) == ("sampler" in sampler)
     facts = json.loads(sweep(text, "--sample", "2", "--json", command="check").stdout)
-    assert facts["sample"] == {"params": [], "learner": "runs/before"}
+    assert facts["sample"] == {"params": [], "learner": None, "earlier": ["runs/before"]}
     assert facts["lacks"][-1] == "there is no runs/before: run that sweep first"
 
 
