@@ -95,6 +95,23 @@ def test_the_page_names_files_that_there_are():
     ]
 
 
+def test_the_page_names_what_its_files_define():
+    """`NAME` in `file.py`: a function, a class or a variable of that name is there."""
+    text = PAGE.read_text(encoding="utf8")
+    lists = re.findall(r"((?:`\w+`(?:, | and )?)+) in `((?:\w+/)*\w+\.py)`", text)
+    pairs = [(name, path) for names, path in lists for name in re.findall(r"\w+", names) if name != "and"]
+    assert len(pairs) > 40
+    assert [pair for pair in pairs if not _defines(*pair)] == []
+
+
+def _defines(name: str, path: str) -> bool:
+    roots = (PACKAGE, ROOT, *(folder for folder in PACKAGE.iterdir() if folder.is_dir()))
+    text = next((root / path).read_text(encoding="utf8") for root in roots if (root / path).exists())
+    return (
+        re.search(rf"(?m)^\s*(?:(?:def|class) {name}\b|{name}(?:: [^=\n]+)? = |{name}: )", text) is not None
+    )
+
+
 def test_other_pages_name_files_that_there_are():
     """Those that say where something is done: the figures of the benchmarks, and what contributors read."""
     for name in ("benchmarks/README.md", "CONTRIBUTING.md"):
