@@ -15,12 +15,11 @@ import pytest
 import torch
 from forked import Forked
 from optuna.storages import InMemoryStorage
-from ranks import on_ranks
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
 from hpometrics.backends.fresh_runs import FreshRuns, read_plans
 from hpometrics.backends.optuna.fresh_study import FreshStudy, key_of
-from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueError, RecordError, RunError
+from hpometrics.exceptions import ConfigError, NoFiniteValueError, RecordError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.run import Reported
@@ -487,35 +486,3 @@ def test_rows_of_one_user_count_as_one(tmp_path):
     assert naive.honest.interval.low > many.honest.interval.low
     for few, copies in zip(one.confirmation.looks, many.confirmation.looks, strict=True):
         assert [pair.half for pair in few.pairs] == pytest.approx([pair.half for pair in copies.pairs])
-
-
-def split_labels(params, run):
-    """The training of `labels`, its rows shared out to the ranks of a group; alone all of them."""
-    generator = torch.Generator().manual_seed(run.seed)
-    group = torch.distributed.is_initialized()
-    rank, count = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if group else (0, 1)
-    own = slice(rank * 400 // count, (rank + 1) * 400 // count)
-    for _ in run.epochs(1):
-        right = torch.rand(400, generator=generator) < ACCURACY[params["kind"]]
-        run.update(predictions=torch.where(right, TARGET, 1 - TARGET)[own], target=TARGET[own])
-
-
-def confirmed_on_rank(rank, home):
-    """The end on a rank, whose own list of records is not asked for unless it is the first."""
-    objective = objective_of(split_labels, POINTS[:2], directory=home, **ACCURATE)
-    records = objective.run()
-    with pytest.raises(HpometricsError, match=r"at least two complete trials.*has 1"):
-        objective.confirm(records[:1] if rank == 0 else records)
-    settled = objective.confirm(records if rank == 0 else None, repeats=3)
-    with pytest.raises(RunError, match="leave out retries="):
-        objective_of(split_labels, retries=1, **ACCURATE).confirm(records)
-    return settled
-
-
-def test_ranks_confirm_together(tmp_path):
-    """All return what one process decides of the same rows, with an honest value; and fail together."""
-    alone = objective_of(split_labels, POINTS[:2], directory=tmp_path / "alone", **ACCURATE)
-    expected = alone.confirm(alone.run(), repeats=3)
-    first, second = on_ranks(2, confirmed_on_rank, tmp_path / "group")
-    assert first == second and first.honest.bias > 0
-    assert timeless(first) == timeless(expected)
