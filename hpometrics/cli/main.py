@@ -111,5 +111,5 @@ def main() -> None:
       143  SIGTERM interrupted the command
 
     Run a sweep again to resume it.
-    """  # noqa: D301
+    """  # noqa: D301  # \b is click's mark of lines that stay as they are
     print_everything()

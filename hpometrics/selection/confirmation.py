@@ -431,11 +431,11 @@ class Confirmation:
             if self.extended:
                 return ["  a further extension would decide nothing"] if self.extended == 1 else []
             advice = "leave more time for it" if self.reason else more(wanted)
-            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {advice}"]
+            return [f"  about {wanted} seeds would separate {self.winner} from {pair.trial}: {advice}"]
         if pair.rows_wanted:
             what = "ids" if self.clustered else "rows"
             return [
-                f"  no number of seeds tells {self.winner} from {pair.trial} on these {what}; about "
+                f"  more seeds cannot separate {self.winner} from {pair.trial} on these {what}; about "
                 f"{pair.rows_wanted:,} {what} would"
             ]
         return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]

@@ -339,7 +339,7 @@ def test_the_advice_counts_seeds_at_the_level_of_the_extension():
     wanted, table = pair.seeds_wanted, TwoWay.of_seeds(gaps)
     ahead = [seeds for seeds in looks(wanted) if seeds > 8]
     assert wanted == max(9, table.seeds_wanted(_LEVELS[0.025][len(ahead) - 1])) > table.seeds_wanted(0.05)
-    advice = f"  about {wanted} seeds would tell 0 from 1: confirm(repeats={wanted})"
+    advice = f"  about {wanted} seeds would separate 0 from 1: confirm(repeats={wanted})"
     assert end.lines()[-1] == advice
     assert not any(line == advice for line in replace(end, reason="the time is up").lines())
 

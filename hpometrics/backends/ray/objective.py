@@ -162,8 +162,7 @@ class RayObjective(BaseObjective):
                 running in the study.
             most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
                 trial; with 1 none continues. A lost machine does not count.
-            stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
-                see `trials_since_best`.
+            stale: complete trials in a row without a new best after which none starts (`trials_since_best`).
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more.
             progress: whether to print a line per trial to stderr, as `hpometrics run` does; a terminal and a
                 notebook have a live line. Default: only without a `run_config`, by which Tune prints what it
