@@ -409,8 +409,8 @@ class RunDirectory:
         reopened = [record for record in records if not stays[record.number]]
         counts = Counter(filter(None, stays.values()))
         parts = [f"{count} not, {why}" for why, count in counts.items()]
-        goes_on = f"{len(reopened)} of {len(records)} trials go on from {most} to {more} {unit}"
-        self.remarks.append("; ".join([goes_on, *parts]))
+        continued = f"{len(reopened)} of {len(records)} trials continue from {most} to {more} {unit}"
+        self.remarks.append("; ".join([continued, *parts]))
         if not reopened:
             return
         for path in filter(Path.exists, (self.study, self.journal)):

@@ -232,7 +232,7 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
         return f"{head}  all {total} trials are done; raise budget.trials for more"
     if resolved.is_used_up(records):
         return f"{head}  {finished} trials are done, {format_end(records, resolved)}"
-    return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
+    return f"{head}  resuming: {finished} of {total or 'any number'} done" if records else head
 
 
 def results_text(

@@ -304,7 +304,7 @@ def confirm_command(plan: Plan, options: Options) -> int:
             with aside():
                 confirm_winner(context, options.verbose)
         except KeyboardInterrupt as interrupt:
-            progress.say(f"interrupted; go on with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
+            progress.say(f"interrupted. Resume with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
             return exit_code(interrupt)
         code = _conclude(context, records, progress, options)
     return DISK if _copy(context) is not None and code == OK else code
@@ -413,4 +413,4 @@ def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord], o
     count, total = sum(record.state.finished for record in records), context.plan.trials
     done = f"{count}{f' of {total}' if total else ''}"
     how = "stopped" if context.stopped else "interrupted"
-    return f"{how}: {done} trials are done. Go on with:\n  {_again(context, options)}"
+    return f"{how}: {done} trials are done. Resume with:\n  {_again(context, options)}"

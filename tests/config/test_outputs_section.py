@@ -280,7 +280,7 @@ def test_a_sweep_of_several_outputs_goes_on(sweep, folder):
     sweep(RUN, "--set", "budget.trials=2")
     first = last_values(folder)
     result = sweep(RUN)
-    assert "going on: 2 of 3 done" in result.stderr
+    assert "resuming: 2 of 3 done" in result.stderr
     assert last_values(folder) == first
     refused = sweep(RUN, "--set", "metrics.optimize.combine.intent.accuracy=3")
     assert refused.exit_code == 2

@@ -122,7 +122,7 @@ def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
     assert (code, text.startswith("runs/sweep: its processes record their progress")) == (0, True)
     result = run.result()
     assert result.returncode == 143, result.stderr
-    assert "stopped: 0 of 4 trials are done. Go on with:\n  hpometrics run sweep.yaml" in result.stderr
+    assert "stopped: 0 of 4 trials are done. Resume with:\n  hpometrics run sweep.yaml" in result.stderr
     assert set(states()) == {TrialState.INTERRUPTED}
     assert command("stop", HOME.path) == (0, "runs/sweep: no process is at work in it")
     Path("go").touch()

@@ -205,7 +205,7 @@ def test_what_was_set_is_part_of_the_question(sweep):
     sweep(SMALL, *flags)
     assert not again(*flags)[1]
     result, imported = again()
-    assert imported and "going on: 1 of 2 done" in result.stderr
+    assert imported and "resuming: 1 of 2 done" in result.stderr
 
 
 def test_a_directory_that_leads_elsewhere_is_refused(restore):
@@ -262,7 +262,7 @@ def test_a_run_that_is_killed_leaves_no_stamp(folder, monkeypatch):
     assert not STAMP.exists()
     monkeypatch.delenv("KILL_AT")
     result, imported = again(*more)
-    assert imported and "going on: 1 of 2 done" in result.stderr
+    assert imported and "resuming: 1 of 2 done" in result.stderr
     assert not again(*more)[1]
 
 

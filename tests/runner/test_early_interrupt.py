@@ -48,7 +48,7 @@ def test_the_name_stands_once(sweep_folder):
     assert first[0] == code == 0
     assert visible_lines(first[1])[0] == "sweep  runs/sweep"
     assert first[1].count("sweep  runs/sweep") == text.count("sweep  runs/sweep") == 1
-    assert visible_lines(text)[:2] == ["sweep  runs/sweep", "going on: 1 of 2 done"]
+    assert visible_lines(text)[:2] == ["sweep  runs/sweep", "resuming: 1 of 2 done"]
 
 
 @pytest.mark.parametrize("outcome", [RecursionError, None], ids=["another error", "swallowed"])

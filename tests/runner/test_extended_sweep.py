@@ -89,7 +89,7 @@ def test_more_epochs_resume_from_checkpoints(ended):
     assert refused.returncode == 2 and "budget.epochs: 2 -> 5\n--extend resumes it" in refused.stderr
     ran = hpometrics("run", "sweep.yaml", *MORE).result()
     assert ran.returncode == 0, ran.stderr
-    assert "3 of 4 trials go on from 2 to 5 epochs; 1 not, without a checkpoint\n" in ran.stderr
+    assert "3 of 4 trials continue from 2 to 5 epochs; 1 not, without a checkpoint\n" in ran.stderr
     assert "made again" not in ran.stderr  # the study was put aside, and is not damaged
     assert "Optimal Engine Params: (trial 2, epoch 4)" in ran.stdout
     check_extended(ended)
@@ -156,7 +156,7 @@ def check_more_steps(folder: Path, backend: str) -> None:
     assert hpometrics("run", "sweep.yaml").result().returncode == 0
     more = ("run", "sweep.yaml", "--set", "budget.steps=9")
     ran = hpometrics(*more, "--extend").result()
-    assert "2 of 2 trials go on from 4 to 9 steps\n" in ran.stderr
+    assert "2 of 2 trials continue from 4 to 9 steps\n" in ran.stderr
     if not backend:  # the process of the trial is that of the command
         assert ran.returncode == -signal.SIGKILL
         ran = hpometrics(*more).result()
@@ -195,7 +195,7 @@ def test_what_ended_early_stays(folder, sweep, monkeypatch):
     assert sweep(SWEEP).exit_code == 0
     result = sweep(SWEEP.replace("epochs: 2", "epochs: 4"), "--extend")
     stay = "1 not, ended by the engine; 1 not, without a checkpoint"
-    assert f"2 of 4 trials go on from 2 to 4 epochs; {stay}" in result.stderr
+    assert f"2 of 4 trials continue from 2 to 4 epochs; {stay}" in result.stderr
     assert [len(record.epochs) for record in records_of(folder)] == [4, 4, 1, 2]
     fewer = sweep(SWEEP.replace("epochs: 2", "epochs: 3"), "--extend")
     assert fewer.exit_code == 0 and "go on from" not in fewer.stderr

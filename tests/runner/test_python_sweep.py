@@ -298,7 +298,7 @@ def test_an_interrupted_run_goes_on(folder, capsys):
     with pytest.raises(KeyboardInterrupt):
         described.run()
     assert capsys.readouterr().err.endswith(
-        "interrupted: 1 of 3 trials are done. Go on with:\n  run() of the Sweep\n"
+        "interrupted: 1 of 3 trials are done. Resume with:\n  run() of the Sweep\n"
     )
     Path("again").touch()
     assert [record.state.value for record in described.run().trials] == ["complete"] * 3

@@ -87,7 +87,7 @@ def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monk
     monkeypatch.delenv("KILL_AT")
     code, _out, err = finished("run", "sweep.yaml")
     assert code == 0, err
-    assert "going on: 1 of 4 done" in err
+    assert "resuming: 1 of 4 done" in err
     assert finished("run", "whole.yaml")[0] == 0
     killed, whole = home.records(), RunDirectory(folder / "runs" / "whole").records()
     assert [r.state for r in killed] == [TrialState.COMPLETE] * 4

@@ -126,7 +126,7 @@ def test_trials_is_a_total(sweep, folder):
     """Raised, the sweep goes on from where it was."""
     sweep(SWEEP, "--set", "budget.trials=2")
     result = sweep(SWEEP)
-    assert "going on: 2 of 4 done" in result.stderr
+    assert "resuming: 2 of 4 done" in result.stderr
     assert [record.number for record in records(folder)] == [0, 1, 2, 3]
     assert "engine params evaluated: 4" in result.stdout
 
@@ -169,7 +169,7 @@ def test_an_interrupted_trial_goes_on_under_its_own_number(sweep, folder):
     text = changed("toy_engine:train", "toy_engine:interrupt")
     first = sweep(text, "--set", "search.seed=5")
     assert first.exit_code == 130
-    assert "interrupted: 2 of 4 trials are done. Go on with:" in first.stderr
+    assert "interrupted: 2 of 4 trials are done. Resume with:" in first.stderr
     assert first.stderr.rstrip().endswith("hpometrics run sweep.yaml --set search.seed=5")
     assert records(folder)[2].state is TrialState.INTERRUPTED
     started = [record.started for record in records(folder)]
