@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -254,8 +255,9 @@ def test_a_source_without_values_is_named(run, way, source, message):
     assert message in str(home.records()[0].reason)
 
 
-def test_a_program_of_wandb_runs_as_it_is(run):
+def test_a_program_of_wandb_runs_as_it_is(run, monkeypatch):
     """`wandb.config` has the params and `wandb.log` the values; it is pruned while it runs."""
+    monkeypatch.setenv("WANDB_SERVICE", f"3-{os.getpid()}-unix-/nowhere")  # of a logger in this process
     text = sweep_file("3", more=FROM_WANDB, budget="epochs: 9").replace(", 0.125]", "]")
     text = text.replace("{sampler: grid}", "{sampler: grid, pruner: {threshold: {lower: 0.4, warmup: 1}}}")
     result, home = run(text, WANDB)

@@ -54,6 +54,9 @@ def _nested(params: Mapping[str, Any]) -> dict[str, Any]:
 def offline_variables(directory: Path, params_file: Path) -> dict[str, str]:
     """Return the variables of the environment by which W&B writes its files into a directory, and often.
 
+    `WANDB_SERVICE` names the writing process of a logger in this process, where one logs to W&B. The program
+    starts its own, for which it waits at its end: when it has ended, its files are complete.
+
     Args:
         directory: the directory.
         params_file: the file of `write_params`.
@@ -61,6 +64,7 @@ def offline_variables(directory: Path, params_file: Path) -> dict[str, str]:
     return {
         "WANDB_MODE": "offline",
         "WANDB_DIR": str(directory),
+        "WANDB_SERVICE": "",
         "WANDB_SWEEP_PARAM_PATH": str(params_file),
         "WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL": _FLUSH_INTERVAL,
     }
