@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	docs pictures plotly axe lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
+	docs pictures plotly axe lint types laws bench bench-confirm bench-growth bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -166,6 +166,10 @@ bench-confirm: $(VENV)/.installed
 	$(BIN)/python benchmarks/confirm.py
 	$(BIN)/python benchmarks/confirm_sweeps.py
 	$(BIN)/python benchmarks/confirm_sweeps.py --trials 16 --top 3 --repeats 5 --pruner median
+
+# The exponents by which time and memory grow with rows, classes, labels and items.
+bench-growth: $(VENV)/.installed
+	$(BIN)/python benchmarks/growth.py
 
 # The rows of one metric, as in `make bench-metric NAME=ndcg`.
 bench-metric: $(VENV)/.installed

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from growth import Growth, works
 from rows.references import reference_rows
 from rows.row import Figure, Row, figure_of, quiet
 from scoreboard import ROWS, chosen_rows, line_of
@@ -71,3 +72,22 @@ def test_a_metric_without_a_row_is_timed_beside_its_oracle():
     assert reference_rows("no_such_metric") == []
     with pytest.raises(SystemExit, match="no row for 'no_such_metric'"):
         chosen_rows(None, "no_such_metric")
+
+
+def test_growth_is_an_exponent_beside_a_floor():
+    """Of the last decade: ten times as long is linear, a hundred times is not; short times say nothing."""
+    linear, square = Growth(10_000, (0.1, 1.0), (1, 10)), Growth(10_000, (0.1, 10.0), (1, 10))
+    assert (linear.of_time, square.of_time, linear.of_memory) == pytest.approx((1.0, 2.0, 1.0))
+    assert (linear.missed, square.missed) == (False, True)
+    sorting = replace(linear, seconds=(0.1, 1.2), floor=(0.01, 0.12))
+    assert sorting.of_time == pytest.approx(1.0) and not sorting.missed
+    assert replace(linear, seconds=(1e-4, 1e-2)).of_time is None
+    assert replace(linear, memory=(1, 99)).missed
+
+
+def test_each_statistic_is_varied_once_for_an_output():
+    """Along rows, and along what a row has many of."""
+    (rows, labels) = works("Scores accuracy_max(average=micro) set")
+    assert (rows.along, labels.along, rows.sorts) == ("rows", "labels", True)
+    assert rows.measure_at(50)() == pytest.approx(rows.measure_at(50)())
+    assert labels.measure_at(4)() > 0
