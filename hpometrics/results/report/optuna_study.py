@@ -14,7 +14,7 @@ from ...backends.optuna.samplers import set_excesses
 from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
-from ...config.yaml_writer import format_exact
+from ...config.yaml_text import format_exact
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
