@@ -51,7 +51,7 @@ class Progress:
         faults: Faults | None = None,
     ) -> None:
         self._home, self._faults = home, faults
-        self._resolved, self._quiet = resolved, quiet
+        self._quiet = quiet
         finished = [record for record in earlier if record.state.finished]
         self._lines = TrialLines(
             resolved.optimized,
