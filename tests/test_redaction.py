@@ -20,7 +20,7 @@ from markupsafe import escape
 from hpometrics import _redaction
 from hpometrics._redaction import HIDDEN, excerpt, hide, redacted, reveal
 from hpometrics._text import one_line, printable, text_of
-from hpometrics.config.yaml_writer import dump_yaml, flow_yaml
+from hpometrics.config.yaml_text import dump_yaml, flow_yaml
 from hpometrics.exceptions import ConfigError
 from hpometrics.loggers.csv import cell
 

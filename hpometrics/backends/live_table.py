@@ -91,15 +91,11 @@ class LiveTable:
         else:
             yield
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether ended trials have rows now, on a terminal."""
-        return self._console is not None
-
-    def print_row(self, record: TrialRecord, better: bool) -> None:
-        """Print the row of an ended trial, cut to the width; a failure says why below its row."""
+    def print_trial(self, record: TrialRecord, better: bool) -> None:
+        """Print the line of an ended trial; on a terminal its row, cut to the width, and why it failed."""
         console, lines = self._console, self._lines
         if console is None:
+            print_error(lines.line(record, better))
             return
         heads = [f"{printable(name)}{ARROWS[direction]}" for name, direction in lines.directions.items()]
         beside = [*lines.directions][1:]
@@ -204,10 +200,7 @@ class PrintedProgress(SearchProgress):
             return
         better = self._lines.add(record)
         self._table.count(record)
-        if self._table.has_rows:
-            self._table.print_row(record, better)
-        else:
-            print_error(self._lines.line(record, better))
+        self._table.print_trial(record, better)
 
     def leave(self, number: int) -> None:
         """See `SearchProgress`."""

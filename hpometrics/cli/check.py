@@ -18,7 +18,7 @@ from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.placeholders import Filling, check_program, fill
 from ..config.plan import Plan, read_plan
-from ..config.yaml_writer import format_exact
+from ..config.yaml_text import format_exact
 from ..exceptions import ConfigError
 from ..results.summary import overview, overview_text, plan_facts
 from ..space.draws import derive_seed

@@ -22,7 +22,7 @@ from .._redaction import excerpt, redacted
 from .._text import nearest, printable
 from ..exceptions import ConfigError
 from ..records._files import open_regular
-from .scalars import TAGS, ScalarError, read_plain, read_tagged
+from .yaml_text import TAGS, ScalarError, read_plain, read_tagged
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value of a document."""

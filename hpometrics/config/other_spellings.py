@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .yaml_writer import flow_yaml
+from .yaml_text import flow_yaml
 
 _LOW = ("min", "lower", "low", "min_value")
 _HIGH = ("max", "upper", "high", "max_value")

@@ -11,7 +11,7 @@ from .._text import one_line
 from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import RecordError
 from .document import MAX_BYTES, Document, Mark, Path, Problem, SweepFileError, parse_value, read_document
-from .yaml_writer import dump_yaml
+from .yaml_text import dump_yaml
 
 INCLUDE = "include"
 MAX_DEPTH, MAX_FILES = 10, 100

@@ -22,7 +22,7 @@ from .._text import did_you_mean
 from ..backends.registry import BACKENDS
 from ..exceptions import ConfigError
 from .document import MAX_BYTES, Document, Path as Place
-from .scalars import ScalarError, read_plain
+from .yaml_text import ScalarError, read_plain
 
 _INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
 _SCRIPTS = (".py", ".R", ".r", ".jl", ".js", ".mjs", ".sh", ".pl", ".rb")

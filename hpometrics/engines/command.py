@@ -15,7 +15,7 @@ from .._imports import Kind, as_target, aside, import_target, split_target
 from .._text import printable_lines
 from ..exceptions import RecordError
 from ..records._files import read_whole
-from ..records._json import read_json
+from ..records._json import finite, read_json
 from ..records.reproduction import Replayed
 from .cache import PrefixCache
 from .engine_params import EngineParams
@@ -23,7 +23,7 @@ from .evaluation import Evaluation
 from .evaluator import Tell
 from .records import BEST_FILE, INSTANCE_FILE, RESULTS_FILE, RESULTS_FORMS, Origins, Provenance
 from .result import Failure
-from .tuple_metrics import Number, finite
+from .tuple_metrics import Number
 
 _FILES = (BEST_FILE, *(f"{RESULTS_FILE}.{form}" for form in RESULTS_FORMS), INSTANCE_FILE)
 

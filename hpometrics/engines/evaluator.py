@@ -13,13 +13,14 @@ from typing import Any, Self
 
 from ..direction import Direction
 from ..exceptions import DirectionError, EngineError, EngineParamsError, MetricNameError, NoFiniteValueError
+from ..records._json import finite
 from ..space.values import is_whole
 from .cache import PrefixCache
 from .engine import Engine
 from .engine_params import EngineParams, params_list
 from .records import BEST_FILE, NO_ORIGINS, EvaluationInstance, Origins, Provenance, write_best, write_results
 from .result import Failure, MetricEvaluatorResult, MetricScores, evaluated, scores_to_json
-from .tuple_metrics import Folds, Score, TupleMetric, direction_of, finite
+from .tuple_metrics import Folds, Score, TupleMetric, direction_of
 
 
 class Panel:

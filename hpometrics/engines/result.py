@@ -12,10 +12,11 @@ from typing import Any, Self
 from .._ludwig import ReadableObjective
 from .._pages import page
 from ..direction import Direction
+from ..records._json import finite
 from .engine import STAGES, Stage
 from .engine_params import EngineParams
 from .json_layout import plain
-from .tuple_metrics import Number, Score, finite
+from .tuple_metrics import Number, Score
 
 
 def differences(candidates: Sequence[EngineParams]) -> list[str]:

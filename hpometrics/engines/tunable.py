@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ..direction import Direction
 from ..exceptions import EngineParamsError, RunError
 from ..metrics.registry.names import MetricName
+from ..records._json import finite
 from ..records.trial_record import numbers_of
 from ..run.metric_spec import Reported
 from ..run.run import Run
@@ -25,7 +26,7 @@ from .engine_params import EngineParams, split_path, stages_named_in
 from .evaluator import MetricEvaluator, location
 from .records import NO_ORIGINS, Origins, Provenance, write_best
 from .registered_metrics import value_names, values_of, with_folds
-from .tuple_metrics import TupleMetric, direction_of, finite
+from .tuple_metrics import TupleMetric, direction_of
 
 _CLASSES = dict(zip(STAGES, ("data_sources", "preparators", "algorithms", "servings"), strict=True))
 

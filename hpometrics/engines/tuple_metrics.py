@@ -16,6 +16,7 @@ from .._ludwig import ReadableObjective, stated_direction
 from .._redaction import excerpt
 from ..direction import MAXIMIZE, UNSTATED, Direction
 from ..exceptions import DirectionError, MetricInputError
+from ..records._json import finite
 
 Number = int | float
 Tuples = Sequence[tuple[Any, Any, Any]]
@@ -83,11 +84,6 @@ class Score:
             "foldMean": finite(self.mean),
             "foldDeviation": finite(self.deviation),
         }
-
-
-def finite(value: Number) -> Number | None:
-    """Return a number as in strict JSON: None if it is not finite."""
-    return value if math.isfinite(value) else None
 
 
 def as_number(value: Any, source: Callable[[], str]) -> Number:

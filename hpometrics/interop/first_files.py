@@ -15,7 +15,7 @@ from ..config.document import parse_document, read_text
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measure
 from ..config.plan import make_plan
-from ..config.yaml_writer import flow_yaml, format_exact
+from ..config.yaml_text import flow_yaml, format_exact
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric

@@ -11,7 +11,7 @@ from typing import Any
 from .._redaction import excerpt
 from ..backends.storage_url import redact_storage, storage_problem
 from ..config.document import SweepFileError, parse_value
-from ..config.scalars import ScalarError, read_plain
+from ..config.yaml_text import ScalarError, read_plain
 from ..direction import Direction
 from ..exceptions import DirectionError
 from ..space.values import is_number, is_whole

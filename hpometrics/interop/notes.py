@@ -8,7 +8,7 @@ from typing import Any
 
 from .._text import did_you_mean, printable, slug_of
 from ..config.document import Document, Path, Problem, SweepFileError
-from ..config.yaml_writer import flow_yaml
+from ..config.yaml_text import flow_yaml
 from ..space.values import is_number
 
 Number = int | float

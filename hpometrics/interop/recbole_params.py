@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..config.document import Document, Mark
-from ..config.scalars import ScalarError, read_plain
+from ..config.yaml_text import ScalarError, read_plain
 from ..space.values import is_number
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, TARGET, WRITTEN

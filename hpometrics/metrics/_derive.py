@@ -39,10 +39,9 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     """
     if feature.type not in (TEXT, BOXES, _ANY):
         return {}
-    for name, value in values.items():
-        if isinstance(value, str) and feature.type == TEXT:
-            start = excerpt(value, 30)
-            raise MetricInputError(f"{name} are a list of texts, got one text; write [{start!r}]")
+    if feature.type == TEXT:
+        for name, value in values.items():
+            _refuse_text(value, name)
     columns = {name: _array_of_column(value) for name, value in values.items()}
     records_by_name = {
         name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)
@@ -59,8 +58,7 @@ def texts_of(values: Any, name: str) -> list[str]:
     Raises:
         MetricInputError: naming the first that is not a text.
     """
-    if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
+    _refuse_text(values, name)
     if _all_plain(values):
         return list(values)
     for row, value in enumerate(values):
@@ -80,8 +78,7 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
     Raises:
         MetricInputError: a row without a reference, or a reference that is not a text.
     """
-    if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
+    _refuse_text(values, name)
     rows = [
         tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,) for row in values
     ]
@@ -92,6 +89,11 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
                 f"in row {number}"
             )
     return rows
+
+
+def _refuse_text(values: Any, name: str) -> None:
+    if isinstance(values, str):
+        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
 
 
 def _all_plain(values: Any) -> bool:

@@ -9,14 +9,16 @@ digest. The number is damaged only if this version's digest fits after one digit
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError
 
+N = TypeVar("N", bound=float)
 FORMAT = 1
 """The format of all files that this version writes; it reads this one and all before it."""
 FORMAT_KEY = "format"
@@ -140,6 +142,11 @@ def real(value: object) -> float:
         return float(value)
     except OverflowError:
         raise ValueError("a number of at most 1.8e308 was expected, got a larger one") from None
+
+
+def finite(value: N) -> N | None:
+    """Return a number; None for one that strict JSON cannot hold."""
+    return value if math.isfinite(value) else None
 
 
 def _refuse(word: str) -> NoReturn:

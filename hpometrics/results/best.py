@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._formatting import aligned, number
-from ..config.yaml_writer import dump_yaml
+from ..config.yaml_text import dump_yaml
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName

@@ -10,7 +10,7 @@ from typing import Any
 from .._formatting import aligned, column, number, spread
 from .._redaction import is_secret, label_secrets
 from .._text import printable
-from ..config.yaml_writer import format_exact
+from ..config.yaml_text import format_exact
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._formatting import number, shape_of
 from .._redaction import mask_secrets
-from ..config.yaml_writer import dump_yaml
+from ..config.yaml_text import dump_yaml
 from ..direction import Direction
 from ..loggers.csv import csv_text
 from ..records._json import FORMAT, FORMAT_KEY

@@ -15,7 +15,7 @@ from .._formatting import aligned, column, duration, fitted, number, spread
 from .._redaction import SECRET, is_secret
 from .._text import did_you_mean, printable
 from ..backends.trial_lines import spread_of, word
-from ..config.yaml_writer import format_exact, format_short
+from ..config.yaml_text import format_exact, format_short
 from ..direction import ARROWS, LEGEND, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, place_text, to_json

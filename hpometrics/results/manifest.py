@@ -16,7 +16,7 @@ from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared
 from ..config.document import ENGINE_PARAM, Document, engine_text, parse_document, read_document
-from ..config.yaml_writer import dump_yaml
+from ..config.yaml_text import dump_yaml
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole

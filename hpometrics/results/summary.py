@@ -12,7 +12,7 @@ from ..config.metric_section import OWN, Measure, format_outputs, outputs_of, su
 from ..config.models import WarmStart
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
-from ..config.yaml_writer import format_exact
+from ..config.yaml_text import format_exact
 from ..direction import ARROWS
 from ..selection.rules import At, CostUnit
 from ..space.dimensions import Choice, Dimension, Int, Normal, Value

@@ -17,7 +17,8 @@ from ..metrics.batch import Outputs
 from ..metrics.collection import MetricCollection
 from ..metrics.metric import Metric
 from ..metrics.row_values.by_row import has_row_values, is_mean_of_rows, measure_rows
-from .example_selection import ExamplePlan, Line, check_entries, entry_of, finite_or_none, host, lines_of
+from ..records._json import finite
+from .example_selection import ExamplePlan, Line, check_entries, entry_of, host, lines_of
 
 RANKS = ("worst", "best", "undefined")
 
@@ -202,8 +203,8 @@ class Examples:
         part = batch.rows(chosen.to(batch.target.device))
         columns = {name: rows.values.tolist() for name, rows in measure_rows(meters, part).items()}
         for row, (example, line) in enumerate(zip(new, lines_of(part), strict=True)):
-            values = {name: finite_or_none(column[row]) for name, column in columns.items()}
-            odd = finite_or_none(example.value) is None
+            values = {name: finite(column[row]) for name, column in columns.items()}
+            odd = finite(example.value) is None
             why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
             example.line = {"values": values, **why, **line}
 

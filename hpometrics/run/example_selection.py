@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -39,6 +38,7 @@ from ..metrics.registry.register import get_metric
 from ..metrics.retrieval.ranking_batch import RankingBatch
 from ..metrics.row_values.by_row import is_mean_of_rows
 from ..metrics.sample_data import OUTPUTS, Draw, draw, draw_of
+from ..records._json import finite
 from ..records.trial_record import to_json
 from ..selection.two_way import ids_of_rows
 
@@ -163,12 +163,7 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
-    return finite_or_none(value) if isinstance(value, float) else value
-
-
-def finite_or_none(value: float) -> float | None:
-    """Return the number, or None for one that strict JSON cannot hold."""
-    return value if math.isfinite(value) else None
+    return finite(value) if isinstance(value, float) else value
 
 
 def _may_be_odd(value: Any) -> bool:

@@ -51,7 +51,7 @@ class Progress:
         faults: Faults | None = None,
     ) -> None:
         self._home, self._faults = home, faults
-        self._resolved, self._quiet = resolved, quiet
+        self._quiet = quiet
         finished = [record for record in earlier if record.state.finished]
         self._lines = TrialLines(
             resolved.optimized,
@@ -94,10 +94,7 @@ class Progress:
             self._table.count(record)
         better = self._lines.add(record)
         if not self._quiet:
-            if self._table.has_rows:
-                self._table.print_row(record, better)
-            else:
-                self.say(self._lines.line(record, better))
+            self._table.print_trial(record, better)
             self._warn_of_missing(record)
 
     def _warn_of_missing(self, record: TrialRecord) -> None:

@@ -25,7 +25,7 @@ from ..config.document import parse_document
 from ..config.metric_section import anything
 from ..config.overrides import override
 from ..config.plan import Plan, make_plan
-from ..config.yaml_writer import dump_yaml
+from ..config.yaml_text import dump_yaml
 from ..direction import MINIMIZE
 from ..exceptions import ConfigError, RecordError
 from ..results.run_directory import RunDirectory

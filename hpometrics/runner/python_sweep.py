@@ -20,7 +20,7 @@ from ..config.metric_section import anything, nothing
 from ..config.overrides import override, read_layers, set_workers
 from ..config.plan import make_plan
 from ..config.space_section import form_of
-from ..config.yaml_writer import dump_yaml, flow_yaml
+from ..config.yaml_text import dump_yaml, flow_yaml
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import parse_feature
 from ..results.run_directory import RunDirectory

@@ -21,7 +21,7 @@ from ..backends.registry import BACKENDS
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan
-from ..config.yaml_writer import dump_yaml
+from ..config.yaml_text import dump_yaml
 from ..exceptions import ConfigError, RecordError, RunError
 from ..records._json import check_format
 from ..records.epoch_log import read_trial

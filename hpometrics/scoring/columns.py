@@ -25,11 +25,9 @@ from ..metrics.features import (
     Category,
     OutputFeature,
 )
+from ..metrics.registry.scope import ALL_TASKS
 from ..metrics.registry.suggestions import suggestion
 from .files import Chunk, PredictionsError, Table
-
-ALL = "all"
-"""The task of the values over all rows."""
 
 WORDS = {
     "target": ("target", "targets"),
@@ -107,11 +105,11 @@ class Predictions:
 
     def _rows_of_tasks(self, chunk: Chunk, rows: int) -> dict[str, np.ndarray]:
         if self.task is None:
-            return {ALL: np.arange(rows)}
+            return {ALL_TASKS: np.arange(rows)}
         cells = chunk[self.task].tolist()
         words = [("" if cell is None else str(cell).strip()) or "(none)" for cell in cells]
-        if ALL in words:
-            raise self.table.error(f"a task cannot be called {ALL!r}, which is what all are together")
+        if ALL_TASKS in words:
+            raise self.table.error(f"a task cannot be called {ALL_TASKS!r}, which is what all are together")
         tasks = np.array(words, dtype=object)
         return {task: np.flatnonzero(tasks == task) for task in sorted(set(words))}
 

@@ -29,7 +29,8 @@ from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
-from .columns import ALL, WORDS, Predictions, Roles, missing_column, read_roles, scores_hint
+from ..metrics.registry.scope import ALL_TASKS
+from .columns import WORDS, Predictions, Roles, missing_column, read_roles, scores_hint
 from .files import MEMORY, PredictionsError, Table, open_table
 
 WEIGHT = "sample_weight"
@@ -233,11 +234,11 @@ def _update_collections(
             except MetricInputError as err:
                 raise _refusal(err, predictions.table, first, rows, tensors, empty) from err
     if predictions.task is None:
-        return collections or {ALL: empty}, read
-    whole, read[ALL] = empty.fresh(), read.total()
+        return collections or {ALL_TASKS: empty}, read
+    whole, read[ALL_TASKS] = empty.fresh(), read.total()
     for collection in collections.values():
         whole.merge(collection)
-    return {**dict(sorted(collections.items())), ALL: whole}, read
+    return {**dict(sorted(collections.items())), ALL_TASKS: whole}, read
 
 
 def _refusal(
@@ -308,14 +309,14 @@ def report(measured: Measured, form: str = "text") -> str:
 
 
 def _text(measured: Measured) -> str:
-    count = measured.unlabeled.get(ALL, 0)
+    count = measured.unlabeled.get(ALL_TASKS, 0)
     notes = {
         "classes": ", ".join(f"{label} = {number}" for number, label in enumerate(measured.labels)),
         "no label": f"{count} more {'row, which counts' if count == 1 else 'rows, which count'} for nothing",
         "not used": ", ".join(measured.unused),
         "left out": ", ".join(measured.left_out),
     }
-    lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
+    lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL_TASKS]} rows"]
     lines += [f"{word:<8}   {note}" for word, note in notes.items() if note and (count or word != "no label")]
     undefined = [
         f" {name}{f' of {task}' if len(measured.values) > 1 else ''} is undefined: {reason}"
@@ -330,7 +331,7 @@ def _table(measured: Measured) -> str:
     values, rows = measured.values, measured.rows
     arrows = {name: ARROWS[direction] for name, direction in measured.directions.items()}
     if len(values) > 1 and len({tuple(of_task) for of_task in values.values()}) == 1:
-        head = ["task", "rows", *(f"{name}{arrows[name]}" for name in values[ALL])]
+        head = ["task", "rows", *(f"{name}{arrows[name]}" for name in values[ALL_TASKS])]
         lines = [[task, str(rows[task]), *map(_digits, of_task.values())] for task, of_task in values.items()]
         return _aligned([head, *lines])
     tables = []
@@ -371,7 +372,7 @@ def _json(measured: Measured) -> str:
         "labels": measured.labels,
         "unused": measured.unused,
         "left_out": measured.left_out,
-        "objectives": {name: measured.directions[name] for name in measured.values[ALL]},
+        "objectives": {name: measured.directions[name] for name in measured.values[ALL_TASKS]},
         "values": finite,
         "undefined": {task: reasons for task, reasons in undefined.items() if reasons},
     }

@@ -13,6 +13,7 @@ from ..direction import Direction
 from ..exceptions import MetricInputError
 from ..metrics.catalogue.torchmetrics import ROWS, class_of
 from ..metrics.catalogue.torchmetrics._row import MetricInputs, Row
+from ..metrics.catalogue.torchmetrics._wrapper import REFUSALS
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES, SET, InputType
 from ..metrics.metric import Metric
 from ..metrics.registry.index import MetricEntry, all_entries
@@ -52,7 +53,6 @@ BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)
 
 _FLOAT32 = 1e-5
 """The tolerance of values that were summed in float32, so that rounding alone breaks no law."""
-_REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)
 _DIRECTIONS = {True: Direction.MAXIMIZE, False: Direction.MINIMIZE}
 
 
@@ -86,7 +86,7 @@ class Bare:
         """Return the value, or nan if there is none."""
         try:
             value = self._select_component(self._inner.compute())
-        except _REFUSALS as err:
+        except REFUSALS as err:
             self.undefined_reason = f"{type(err).__name__}: {err}"
             return torch.tensor(torch.nan)
         self.undefined_reason = "it gives nan" if value.isnan().all() else None
@@ -111,7 +111,7 @@ class Bare:
     def _feed(self, inner: Any, batch: Batch) -> None:
         try:
             self._row.feed(inner, _inputs_of(self._row, self._output.type, batch))
-        except (KeyError, *_REFUSALS) as err:  # a KeyError: the batch lacks what it reads
+        except (KeyError, *REFUSALS) as err:  # a KeyError: the batch lacks what it reads
             raise MetricInputError(str(err)) from err
 
     def _select_component(self, result: Any) -> Tensor:
@@ -168,7 +168,7 @@ def _subjects_of(row: Row, entry: MetricEntry) -> list[BareSubject]:
     try:
         metric: Any = subject.make()
         metric.update(**subject.draw(8))
-    except (MetricInputError, *_REFUSALS, KeyError):
+    except (MetricInputError, *REFUSALS, KeyError):
         return []
     higher_is_better: bool | None = getattr(metric._inner, "higher_is_better", None)
     direction = None if higher_is_better is None else _DIRECTIONS[higher_is_better]

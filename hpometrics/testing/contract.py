@@ -8,10 +8,8 @@ from typing import ClassVar
 from .._text import did_you_mean
 from ..exceptions import MetricNameError
 from ..metrics.sample_data import Draw
-from .laws import LAWS, LawBroken
+from .laws import LAWS, Law, LawBroken
 from .subjects import Subject, subjects_of
-
-Law = Callable[[Subject], None]
 
 
 class MetricLaws:

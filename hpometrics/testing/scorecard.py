@@ -14,10 +14,9 @@ import torch
 from ..metrics.registry.index import all_entries
 from .bare import BARE_LAWS, bare_subjects, check_stated_direction
 from .exemptions import EXEMPT
-from .laws import LAWS, check_device, check_direction
+from .laws import LAWS, Law, check_device, check_direction
 from .subjects import Subject, is_here, subjects_of
 
-Law = Callable[[Subject], None]
 T = TypeVar("T")
 
 KEPT, EXEMPTED, BROKEN = ".", "e", "F"

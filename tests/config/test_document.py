@@ -12,8 +12,7 @@ from hpometrics.config.document import (
     parse_value,
     read_document,
 )
-from hpometrics.config.scalars import read_plain
-from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.config.yaml_text import dump_yaml, read_plain
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), max_size=20)
 NUMBERS = st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)

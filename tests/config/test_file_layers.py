@@ -16,7 +16,7 @@ from hpometrics.config.document import Document, SweepFileError, parse_document,
 from hpometrics.config.overrides import MAX_DEPTH, MAX_FILES, read_layers
 from hpometrics.config.placeholders import fill_environment
 from hpometrics.config.plan import Plan, make_plan, read_plan
-from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.config.yaml_text import dump_yaml
 from hpometrics.results.stamp import path_of, question_of
 
 BASE = """\

@@ -16,7 +16,7 @@ from sample_sweeps import SWEEP
 
 from hpometrics.config.document import _SIMPLE, MAX_DEPTH, SweepFileError, _Builder, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.config.yaml_text import dump_yaml
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.registry.names import MetricName
 

@@ -9,7 +9,7 @@ from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.config.document import Path, SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.config.yaml_text import dump_yaml
 from hpometrics.results.manifest import resolve
 
 FULL = """\

@@ -9,7 +9,7 @@ from sample_sweeps import SWEEP, changed
 
 from hpometrics.config.document import parse_document
 from hpometrics.config.plan import Plan, make_plan, read_plan
-from hpometrics.config.yaml_writer import dump_yaml
+from hpometrics.config.yaml_text import dump_yaml
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 LISTED = SWEEP.replace("search: {sampler: random, seed: 3}", "backend: {list: [{lr: 0.1, size: small}]}")

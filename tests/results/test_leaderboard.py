@@ -9,7 +9,7 @@ from sample_sweeps import changed, plan_of
 
 from hpometrics._formatting import duration, number
 from hpometrics.config.document import parse_document
-from hpometrics.config.yaml_writer import format_exact
+from hpometrics.config.yaml_text import format_exact
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.results.export import best_facts, best_yaml, trials_csv
 from hpometrics.results.leaderboard import optimal_block, result_table

@@ -53,15 +53,55 @@ class Counts:
         return Counts(*(part.sum(0, keepdim=True) for part in (self.tp, self.fp, self.fn, self.tn)))
 
 
-class Confusion(Statistic):
+class ClassTable(Statistic):
+    """Base class of a table with a column per class: int64, with weights float64.
+
+    Without a given number of classes it grows with the labels of the batches.
+    """
+
+    weighted: ClassVar[bool] = True
+    name: ClassVar[str]
+    shape: ClassVar[tuple[int, ...]]
+    """The sizes of a table, with -1 for the number of classes."""
+
+    def reset(self) -> None:
+        """Forget every row."""
+        super().reset()
+        self._width: int | None = None
+
+    def grown(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
+        """Return the stored table with at least so many classes; it becomes float64 with the first weight."""
+        table = self._state.get(self.name)
+        if table is None:
+            sizes = [classes if size < 0 else size for size in self.shape]
+            table = torch.zeros(sizes, dtype=torch.int64, device=device)
+        table = self._padded(table if weight is None else table.double(), classes)
+        self._state[self.name] = table
+        return table
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Merge another table; the one with fewer classes is padded."""
+        if self._state and state:
+            own, other = self._state[self.name], state[self.name]
+            self._state[self.name] = self._padded(own, other.shape[-1])
+            state = {self.name: self._padded(other, own.shape[-1])}
+        super().merge_state(state)
+
+    def _padded(self, table: Tensor, classes: int) -> Tensor:
+        missing = classes - table.shape[-1]
+        return torch.nn.functional.pad(table, (0, missing) * self.shape.count(-1)) if missing > 0 else table
+
+
+class Confusion(ClassTable):
     """Confusion matrix of rows, tokens or pixels: `matrix[target, prediction]`, (C, C) int64.
 
     With weights it is float64. Without a given number of classes it grows with the labels of the batches.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"matrix": "sum"}
-    weighted: ClassVar[bool] = True
     regroups = True
+    name = "matrix"
+    shape = (-1, -1)
 
     @property
     def matrix(self) -> Tensor:
@@ -72,11 +112,6 @@ class Confusion(Statistic):
     def counts(self) -> Counts:
         """Per-class counts."""
         return self.derived("counts", _counts_of_matrix)
-
-    def reset(self) -> None:
-        """Forget every row."""
-        super().reset()
-        self._width: int | None = None
 
     def check(self, batch: Outputs) -> None:
         """Check that the number of classes is that of earlier batches, and small enough for a matrix.
@@ -103,25 +138,8 @@ class Confusion(Statistic):
             classes = len(self._state["matrix"])
         target, preds, weight = batch.decided
         codes = torch.add(preds, target, alpha=classes)
-        _count_into(self._grown_matrix(classes, target.device, weight), codes, weight)
+        _count_into(self.grown(classes, target.device, weight), codes, weight)
         self._derived = {}
-
-    def _grown_matrix(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
-        """Return the stored matrix, grown to `classes`; it becomes float64 with the first weight."""
-        matrix = self._state.get("matrix")
-        if matrix is None:
-            matrix = torch.zeros(classes, classes, dtype=torch.int64, device=device)
-        matrix = matrix if weight is None else matrix.double()
-        self._state["matrix"] = _pad_matrix(matrix, classes)
-        return self._state["matrix"]
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge another matrix; the smaller one is padded."""
-        if self._state and state:
-            size = max(len(self._state["matrix"]), len(state["matrix"]))
-            self._state["matrix"] = _pad_matrix(self._state["matrix"], size)
-            state = {"matrix": _pad_matrix(state["matrix"], size)}
-        super().merge_state(state)
 
 
 class LabelConfusion(Statistic):
@@ -190,11 +208,6 @@ def _count_into(table: Tensor, codes: Tensor, weight: Tensor | None) -> None:
     table.view(-1).index_add_(0, codes, ones.to(table.dtype))
 
 
-def _pad_matrix(matrix: Tensor, size: int) -> Tensor:
-    missing = size - matrix.shape[0]
-    return torch.nn.functional.pad(matrix, (0, missing, 0, missing)) if missing else matrix
-
-
 def _counts_of_matrix(own: Confusion) -> Counts:
     cells = own._state["matrix"]
     if on_host(cells) and not cells.is_floating_point():
@@ -217,7 +230,7 @@ def _counts_of(state: Tensor, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) ->
     return Counts(tp, fp, fn, tn)
 
 
-class ClassTotals(Statistic):
+class ClassTotals(ClassTable):
     """Per class, the tokens predicted correctly, predicted, and in the target; (3, C) int64 or float64.
 
     It holds what ratios of counts need from a confusion matrix, in memory that grows with the vocabulary
@@ -225,17 +238,13 @@ class ClassTotals(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"totals": "sum"}
-    weighted: ClassVar[bool] = True
+    name = "totals"
+    shape = (3, -1)
 
     @property
     def counts(self) -> Counts:
         """Per-class counts."""
         return self.derived("counts", _counts_of_totals)
-
-    def reset(self) -> None:
-        """Forget every token."""
-        super().reset()
-        self._width: int | None = None
 
     def check(self, batch: Outputs) -> None:
         """Check that the number of classes is that of earlier batches.
@@ -250,34 +259,12 @@ class ClassTotals(Statistic):
         """Count one batch, into the stored totals: with many classes, new ones would cost more than it."""
         self._width = batch.num_classes or self._width
         target, preds, weight = batch.decided
-        totals = self._grown_totals(batch.block("num_classes", _num_classes), target.device, weight)
+        totals = self.grown(batch.block("num_classes", _num_classes), target.device, weight)
         right, classes = target == preds, totals.shape[1]
         ones = torch.ones_like(right, dtype=totals.dtype) if weight is None else weight
         codes = torch.cat([target, preds + classes, target + 2 * classes])
         _count_into(totals, codes, torch.cat([right * ones, ones, ones]))
         self._derived = {}
-
-    def _grown_totals(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
-        """Return the stored totals, grown to `classes`; they become float64 with the first weight."""
-        totals = self._state.get("totals")
-        if totals is None:
-            totals = torch.zeros(3, classes, dtype=torch.int64, device=device)
-        totals = totals if weight is None else totals.double()
-        self._state["totals"] = _pad_totals(totals, max(classes, totals.shape[1]))
-        return self._state["totals"]
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge other totals; the shorter ones are padded."""
-        if self._state and state:
-            size = max(self._state["totals"].shape[1], state["totals"].shape[1])
-            self._state["totals"] = _pad_totals(self._state["totals"], size)
-            state = {"totals": _pad_totals(state["totals"], size)}
-        super().merge_state(state)
-
-
-def _pad_totals(totals: Tensor, size: int) -> Tensor:
-    missing = size - totals.shape[-1]
-    return torch.nn.functional.pad(totals, (0, missing)) if missing else totals
 
 
 def _counts_of_totals(own: ClassTotals) -> Counts:

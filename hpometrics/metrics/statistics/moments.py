@@ -33,7 +33,7 @@ from .errors import (
     times_power,
     unit_of,
 )
-from .statistic import Reduction, Statistic
+from .statistic import NumberStatistic, Reduction, Statistic
 
 _TINY = 2.0**-1022  # the divisor where the weights sum to 0
 _NEAR = 32  # times the spread that squares may be before their difference from it loses more than 2 digits
@@ -41,7 +41,7 @@ _ROUNDED = 11  # bits of an int64 that float64 cannot hold
 Of = Literal["error", "target"]
 
 
-class Moments(Statistic):
+class Moments(NumberStatistic["ColumnMoments"]):
     """Count, means and centered second moments of predictions, target and error, per column.
 
     Everything is measured from `origin`, the first row, so that a large offset costs no digits: a target
@@ -66,8 +66,6 @@ class Moments(Statistic):
     optional = ("exponent",)
     weighted: ClassVar[bool] = True
     regroups = True
-    _tensors: dict[str, Tensor]
-    _numbers: ColumnMoments | None
 
     def check(self, batch: Outputs) -> None:
         """Check the number of columns.
@@ -93,21 +91,9 @@ class Moments(Statistic):
             part = _in_own_units(part, values, weight)
         self.add_state(part)
 
-    @property
-    def empty(self) -> bool:
-        """True until the first row."""
-        return self._numbers is None and not self._tensors
-
-    @property
-    def _state(self) -> dict[str, Tensor]:
-        """The state as tensors; the caller may change them, so the plain numbers are dropped."""
-        if self._numbers is not None:
-            self._tensors, self._numbers = self._numbers.state(), None
-        return self._tensors
-
-    @_state.setter
-    def _state(self, state: dict[str, Tensor]) -> None:
-        self._tensors, self._numbers = state, None
+    def tensors_of(self, numbers: ColumnMoments) -> dict[str, Tensor]:
+        """Return the state that plain numbers stand for."""
+        return numbers.state()
 
     @property
     def rows(self) -> float:

@@ -13,14 +13,14 @@ from ..._redaction import excerpt
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
 from ..batch import Outputs
-from .statistic import Reduction, Statistic, block
+from .statistic import NumberStatistic, Reduction, Statistic, block
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
 Slots = dict[str, Any]
 
 
-class WeightedMean(Statistic):
+class WeightedMean(NumberStatistic[list[float]]):
     """Weighted sum and weight of the values of one metric, float64; no other metric can share it.
 
     Args:
@@ -32,8 +32,6 @@ class WeightedMean(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
     weighted: ClassVar[bool] = True
-    _tensors: dict[str, Tensor]
-    _numbers: list[float] | None
 
     def __init__(self, owner: str, contribution: Contribution, *, regroups: bool = False) -> None:
         super().__init__(owner=owner)
@@ -50,11 +48,6 @@ class WeightedMean(Statistic):
     def weight(self) -> Tensor:
         """The sum of the weights."""
         return self._state["weight"]
-
-    @property
-    def empty(self) -> bool:
-        """True until the first batch."""
-        return self._numbers is None and not self._tensors
 
     @property
     def mean(self) -> Tensor | None:
@@ -90,17 +83,9 @@ class WeightedMean(Statistic):
     def _measured(self, batch: Outputs) -> Sums:
         return batch.block(self._block, self._contribution)
 
-    @property
-    def _state(self) -> dict[str, Tensor]:
-        """The state as tensors; the caller may change them, so the plain numbers are dropped."""
-        if self._numbers is not None:
-            self._tensors = dict(zip(self.reductions, map(_as_state, self._numbers), strict=True))
-            self._numbers = None
-        return self._tensors
-
-    @_state.setter
-    def _state(self, state: dict[str, Tensor]) -> None:
-        self._tensors, self._numbers = state, None
+    def tensors_of(self, numbers: list[float]) -> dict[str, Tensor]:
+        """Return the state that plain numbers stand for."""
+        return dict(zip(self.reductions, map(_as_state, numbers), strict=True))
 
 
 def _as_state(value: Tensor | float) -> Tensor:

@@ -22,7 +22,7 @@ from ..._formatting import Rounded, aligned, column, duration, first_of
 from ..._pages import page
 from ..._text import printable
 from ...backends.trial_lines import word
-from ...config.yaml_writer import dump_yaml, format_short
+from ...config.yaml_text import dump_yaml, format_short
 from ...direction import ARROWS, LEGEND
 from ...exceptions import ConfigError
 from ...records._files import write_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -14,7 +13,7 @@ from ...backends.optuna.samplers import set_excesses
 from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
-from ...config.yaml_writer import format_exact
+from ...config.yaml_text import format_exact
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
@@ -39,9 +38,8 @@ def study_of(
     space: Space | None = None,
     *,
     infeasible: bool = False,
-    several: bool = False,
 ) -> optuna.Study:
-    """Return a study whose complete trials have the numbers and values of the record.
+    """Return a study of the first objective whose complete trials have the numbers and values of the record.
 
     Args:
         records: the trials of the sweep.
@@ -49,25 +47,22 @@ def study_of(
         space: the space of the params, which the trials then have too; a complete trial whose params lie
             outside of it, as an earlier space allowed, is left out.
         infeasible: whether to include trials that break a constraint, as complete ones that break it.
-        several: whether the study is of all objectives; otherwise of the first.
     """
-    optimized = resolved.optimized if several else {resolved.metric: resolved.direction}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions: Any = [direction.value for direction in optimized.values()]
-    study = optuna.create_study(directions=directions, study_name=resolved.name)
+    study = optuna.create_study(direction=resolved.direction.value, study_name=resolved.name)
     included = {
         record.number: record
         for record in records
         if record.state is TrialState.COMPLETE or (infeasible and record.state.trained)
     }
     numbers = range(max((record.number for record in records), default=-1) + 1)
-    study.add_trials([_trial(included.get(number), list(optimized), space) for number in numbers])
+    study.add_trials([_trial(included.get(number), resolved.metric, space) for number in numbers])
     return study
 
 
-def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | None) -> FrozenTrial:
+def _trial(record: TrialRecord | None, metric: str, space: Space | None) -> FrozenTrial:
     """Return the trial, or a failed one in the place of a trial that is left out, so that numbers stay."""
-    scores = () if record is None else record.scores(metrics)
+    scores = () if record is None else record.scores([metric])
     if record is None or not all(map(math.isfinite, scores)):
         return create_trial(state=OptunaState.FAIL)
     try:

@@ -15,7 +15,7 @@ from optuna.importance import PedAnovaImportanceEvaluator
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from ...backends.optuna.samplers import is_infeasible
-from ...config.yaml_writer import format_short
+from ...config.yaml_text import format_short
 from ...direction import Direction
 from ...records.trial_record import TrialRecord
 from ..manifest import Resolved

@@ -17,9 +17,8 @@ from ...config.engine_section import canonical_name, requested_name
 from ...config.placeholders import Filling, fill_text
 from ...exceptions import RunError
 from ...run.spec import RunSpec
-from .event_files import EventFiles
+from .logger_files import EventFiles, HistoryFiles, offline_variables, write_params
 from .tail import Lines
-from .wandb_files import HistoryFiles, offline_variables, write_params
 
 EPOCH = "epoch"
 LOG_FILE = "log.jsonl"

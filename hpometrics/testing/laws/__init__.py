@@ -81,7 +81,8 @@ __all__ = [
     "check_whole_numbers",
 ]
 
-LAWS: tuple[Callable[[Subject], None], ...] = (
+Law = Callable[[Subject], None]
+LAWS: tuple[Law, ...] = (
     check_direction,
     check_partition,
     check_merge,

@@ -14,12 +14,12 @@ from ...metrics._derive import class_dim
 from ...metrics._validation import batch_of
 from ...metrics.batch import Outputs
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
+from ...metrics.registry.index import NOISE
 from ...metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
 from ..subjects import LawBroken, Subject, fed, require_same, unless_refused, value_of
 from .inputs import over_tensors
 
-NOISE = (0.0, 0.3, 0.9)
 WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)
 """From 1e-12 to the largest weight: powers of two, which lose no digit."""
 

@@ -15,7 +15,8 @@ from ...statistics.calibration import BinnedCurve, ScoreHistogram, average_preci
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import RankedColumn, ranked_column
 from ...statistics.statistic import Statistic
-from .curves import ONE_CLASS, AveragedColumns, CurveAverage, check_class, column_of
+from ._base import Average
+from .curves import ONE_CLASS, AveragedColumns, check_class, column_of
 
 
 class Curve(Metric):
@@ -232,9 +233,7 @@ class BinnedColumns(AveragedColumns):
 
     direction = MAXIMIZE
 
-    def __init__(
-        self, *, bins: int = 4096, average: CurveAverage = "macro", class_: int | None = None
-    ) -> None:
+    def __init__(self, *, bins: int = 4096, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         if bins < 1:
             raise MetricNameError(f"a histogram needs at least one bin, got bins={bins}")

@@ -18,9 +18,7 @@ from ...statistics.cuts import best_cut, best_of_ranked, corner_bound
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import Cuts, RankedColumn, ranked_column, ranked_pooled
 from ...statistics.statistic import Statistic
-from ._base import averages
-
-CurveAverage = Literal["micro", "macro", "weighted", "none"]
+from ._base import Average, averages
 
 ONE_CLASS = "the target holds one class only"
 
@@ -41,7 +39,7 @@ class AveragedColumns(Metric):
     inputs = PROBABILITIES
     needs: ClassVar[str] = ONE_CLASS
 
-    def __init__(self, *, average: CurveAverage = "macro", class_: int | None = None) -> None:
+    def __init__(self, *, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__()
         if class_ is not None and average != "macro":
             raise MetricNameError(f"the value of class {class_} alone is not an average; leave out average=")
@@ -207,7 +205,7 @@ class RocAuc(ColumnMetric):
     direction = MAXIMIZE
 
     def __init__(
-        self, *, average: CurveAverage = "macro", class_: int | None = None, max_fpr: float | None = None
+        self, *, average: Average = "macro", class_: int | None = None, max_fpr: float | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
         if max_fpr is not None and not 0 < max_fpr <= 1:
@@ -349,7 +347,7 @@ class LogAuc(ColumnMetric):
     def __init__(
         self,
         *,
-        average: CurveAverage = "macro",
+        average: Average = "macro",
         class_: int | None = None,
         min_fpr: float = 0.001,
         max_fpr: float = 0.1,

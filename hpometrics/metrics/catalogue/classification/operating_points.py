@@ -10,7 +10,8 @@ from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
 from ...statistics.sorted_scores import Cuts
-from .curves import CurveAverage, CutMetric
+from ._base import Average
+from .curves import CutMetric
 
 
 class OperatingPoint(CutMetric):
@@ -40,9 +41,7 @@ class RecallAtPrecision(OperatingPoint):
 
     direction = MAXIMIZE
 
-    def __init__(
-        self, *, precision: float, average: CurveAverage = "macro", class_: int | None = None
-    ) -> None:
+    def __init__(self, *, precision: float, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.precision = _check_rate("precision", precision)
 
@@ -72,7 +71,7 @@ class PrecisionAtRecall(OperatingPoint):
 
     direction = MAXIMIZE
 
-    def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
+    def __init__(self, *, recall: float, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.recall = _check_rate("recall", recall)
 
@@ -103,9 +102,7 @@ class SensitivityAtSpecificity(OperatingPoint):
 
     direction = MAXIMIZE
 
-    def __init__(
-        self, *, specificity: float, average: CurveAverage = "macro", class_: int | None = None
-    ) -> None:
+    def __init__(self, *, specificity: float, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.specificity = _check_rate("specificity", specificity)
 
@@ -136,9 +133,7 @@ class SpecificityAtSensitivity(OperatingPoint):
 
     direction = MAXIMIZE
 
-    def __init__(
-        self, *, sensitivity: float, average: CurveAverage = "macro", class_: int | None = None
-    ) -> None:
+    def __init__(self, *, sensitivity: float, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.sensitivity = _check_rate("sensitivity", sensitivity)
 
@@ -170,9 +165,7 @@ class FalsePositiveRate(OperatingPoint):
 
     direction = MINIMIZE
 
-    def __init__(
-        self, *, tpr: float = 0.95, average: CurveAverage = "macro", class_: int | None = None
-    ) -> None:
+    def __init__(self, *, tpr: float = 0.95, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.tpr = _check_rate("tpr", tpr)
 

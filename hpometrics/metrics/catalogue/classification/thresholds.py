@@ -14,10 +14,8 @@ from ...statistics.areas import curves_of, pooled_curve
 from ...statistics.cuts import CRITERIA, Criterion, probability_between, scores_around_best
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import Cuts
-from ._base import averages, check_beta
-from .curves import ONE_CLASS, ColumnMetric, CurveAverage, CutMetric
-
-BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
+from ._base import Average, averages, check_beta
+from .curves import ONE_CLASS, ColumnMetric, CutMetric
 
 NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
 
@@ -81,7 +79,7 @@ class FbetaMax(MaximumOverThresholds):
 
     criterion = "fbeta"
 
-    def __init__(self, *, beta: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
+    def __init__(self, *, beta: float, average: Average = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.beta = check_beta("fbeta_max", beta)
 
@@ -186,9 +184,9 @@ class BestThreshold(ColumnMetric):
 
     direction = None
 
-    def __init__(self, *, criterion: BestCriterion, beta: float = 1.0) -> None:
+    def __init__(self, *, criterion: Criterion, beta: float = 1.0) -> None:
         super().__init__()
-        self.criterion: BestCriterion = criterion
+        self.criterion: Criterion = criterion
         self.beta = check_beta("best_threshold", beta)
 
     def compute(self) -> Tensor:
@@ -226,9 +224,9 @@ class BestThresholds(ColumnMetric):
 
     direction = None
 
-    def __init__(self, *, criterion: BestCriterion, average: Literal["none"], beta: float = 1.0) -> None:
+    def __init__(self, *, criterion: Criterion, average: Literal["none"], beta: float = 1.0) -> None:
         super().__init__(average=average)
-        self.criterion: BestCriterion = criterion
+        self.criterion: Criterion = criterion
         self.beta = check_beta("best_threshold", beta)
 
     def of_all(self) -> tuple[Tensor, Tensor]:
@@ -240,7 +238,7 @@ class BestThresholds(ColumnMetric):
         return thresholds, torch.ones_like(thresholds)
 
 
-def _threshold(scores: Scores, index: int, criterion: BestCriterion, beta: float) -> Tensor | None:
+def _threshold(scores: Scores, index: int, criterion: Criterion, beta: float) -> Tensor | None:
     """Return the best threshold of a column as a probability, nan if none fits; None with one class only."""
     around = scores_around_best(scores, index, lambda cuts: CRITERIA[criterion](cuts, beta**2))
     return None if around is None else probability_between(*around, logits=scores.are_logits)

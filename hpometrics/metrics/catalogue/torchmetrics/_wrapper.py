@@ -36,7 +36,7 @@ from .images import check_range, range_rule
 
 _SUMS = f"{SUM}states"
 _OUT_OF_RANGE = f"{SUM}beyond the range"
-_REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)  # what torchmetrics raises
+REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)  # what torchmetrics raises
 _MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
 _FACTS = ("num_classes", "num_labels", "num_outputs")
 
@@ -134,7 +134,7 @@ class Reference(Metric):
                     value = self._select_component(self._restored_inner().compute())
         except MetricInputError:
             raise
-        except _REFUSALS as err:
+        except REFUSALS as err:
             return self.undefined(f"torchmetrics cannot measure it: {_first_line(err)}")
         messages = [str(warning.message) for warning in caught]
         meaningless = next((text for text in messages if _MEANINGLESS.search(text)), None)
@@ -258,7 +258,7 @@ class Reference(Metric):
                 return self._update_inner(inputs, classes)
         except MetricInputError:
             raise
-        except _REFUSALS as err:
+        except REFUSALS as err:
             raise MetricInputError(f"{self.name} refused the batch: {_first_line(err)}") from err
 
     def _check_rows(self, batch: Outputs) -> NamedTensors:

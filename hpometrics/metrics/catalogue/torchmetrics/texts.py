@@ -76,9 +76,9 @@ def _errors(name: str, source: str, summary: str, formula: str, **more: Any) -> 
     )  # fmt: skip
 
 
-def _rouge(name: str, key: str, summary: str, formula: str, **more: Any) -> Row:
+def _rouge(name: str, key: str, summary: str, **more: Any) -> Row:
     return _text(
-        name, "ROUGEScore", summary, _SHARE, formula, "Lin 2004, ACL workshop.", keeps="rows",
+        name, "ROUGEScore", summary, _SHARE, "2 p r / (p + r)", "Lin 2004, ACL workshop.", keeps="rows",
         fixed={"rouge_keys": key, "accumulate": "best"}, component=(f"{key}_fmeasure",), **more,
     )  # fmt: skip
 
@@ -140,9 +140,9 @@ ROWS = [
         "Mean over texts of the character edits that turn a text into its reference.",
         "mean of edits", value="float from 0, in edits, 0 is best",
     ),
-    _rouge("rouge_1", "rouge1", "F-score of words in common with the reference.", "2 p r / (p + r)"),
-    _rouge("rouge_2", "rouge2", "F-score of pairs of words in common with the reference.", "2 p r / (p + r)"),
-    _rouge("rouge_l", "rougeL", "F-score of the longest common subsequence of words.", "2 p r / (p + r)"),
+    _rouge("rouge_1", "rouge1", "F-score of words in common with the reference."),
+    _rouge("rouge_2", "rouge2", "F-score of pairs of words in common with the reference."),
+    _rouge("rouge_l", "rougeL", "F-score of the longest common subsequence of words."),
     _text(
         "squad_f1", "SQuAD", "F-score of words in common with the best answer, as SQuAD normalizes them.",
         "float in [0, 100], in percent, 100 is best", "100 * mean of 2 p r / (p + r)",

@@ -12,7 +12,9 @@ from matrix import covering
 from real_outputs import SHAPES, draw, fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.features import Number
+from hpometrics.metrics.batch import Outputs
+from hpometrics.metrics.catalogue.regression.deviance import Dispersion, deviance
+from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric
 
@@ -130,3 +132,30 @@ def test_no_share_of_nothing(target):
 def test_the_names_of_others(alias, name):
     """The names of scikit-learn and torchmetrics."""
     assert str(find_metric(alias, "number").name) == name
+
+
+@pytest.mark.parametrize("power", [-1.0, 0.0, 1.0, 1.5, 2.0, 3.0])
+def test_merged_parts_are_the_whole(power):
+    """In any order and of any size, weighted, some rows of weight 0."""
+    random = np.random.default_rng(1)
+    target, weight = torch.tensor(random.gamma(2, 2, (60, 3)) + 0.1), torch.tensor(random.integers(0, 3, 60))
+    parts = []
+    for rows in ((40, 60), (0, 1), (1, 40)):
+        parts.append(Dispersion(power))
+        cut = slice(*rows)
+        batch = {"predictions": target[cut], "target": target[cut], "sample_weight": weight[cut]}
+        parts[-1].update(Outputs(Vector(), **batch))
+    for part in parts[1:]:
+        parts[0].merge(part)
+    share = weight.double() / weight.sum()
+    expected = weight.double() @ deviance(target, share @ target, power)
+    assert parts[0].rows == weight.sum()
+    np.testing.assert_allclose(parts[0].total, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_near_numbers_keep_their_digits(power):
+    """A gap of 1e-7 has its square as deviance, where a difference of logarithms has few digits."""
+    point = torch.tensor(1e6, dtype=torch.float64)
+    got = deviance(point * (1 + 1e-7), point, power).item()
+    assert got == pytest.approx(1e-14 * (1e6 if power == 1 else 1), rel=1e-2)
