@@ -110,7 +110,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1))
+        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1), value)
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         judge = self._judge
         judged = None if judge is None else judge.values_in(values)
