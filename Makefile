@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing torch and the packages of the tests into $(VENV); the first time this takes minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]' --config-settings editable_mode=compat
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import importlib
+import math
 import os
 import sys
 import textwrap
@@ -30,11 +31,12 @@ _STYLES = {TrialState.PRUNED: "dim", TrialState.INFEASIBLE: "yellow", TrialState
 
 
 class AtWork(NamedTuple):
-    """A trial at work: its number, the epochs or steps that it has done, and the seconds since it began."""
+    """A trial at work: its number, its epochs or steps so far, the seconds since it began, its last value."""
 
     number: int
     extent: int
     seconds: float
+    value: float = math.nan
 
 
 class LiveTable:
@@ -133,7 +135,10 @@ class LiveTable:
 
     def _format_at_work(self, at_work: Sequence[AtWork]) -> str:
         most = f"/{self._most}" if self._most else ""
-        texts = [f"#{one.number} {one.extent}{most}" for one in at_work[:_MOST_AT_WORK]]
+        texts = [
+            f"#{one.number} {one.extent}{most}{'' if math.isnan(one.value) else f' ({one.value:.4g})'}"
+            for one in at_work[:_MOST_AT_WORK]
+        ]
         more = f" and {len(at_work) - _MOST_AT_WORK} more" if len(at_work) > _MOST_AT_WORK else ""
         return f"  at work {', '.join(texts)} {self._unit}{more}" if texts else ""
 
@@ -155,8 +160,8 @@ class LiveTable:
 class SearchProgress:
     """Follows the trials of an objective and prints nothing."""
 
-    def reach(self, number: int, extent: int = 0) -> None:
-        """Note how many epochs or steps a trial has done."""
+    def reach(self, number: int, extent: int = 0, value: float = math.nan) -> None:
+        """Note how many epochs or steps a trial has done, and the value of the last one."""
 
     def end(self, record: TrialRecord) -> None:
         """Note that a trial has ended."""
@@ -184,14 +189,14 @@ class PrintedProgress(SearchProgress):
         self, lines: TrialLines, earlier: Iterable[TrialRecord], most: int | None, unit: str
     ) -> None:
         self._lines, self._earlier, self._most, self._unit = lines, list(earlier), most, unit
-        self._extents: dict[int, int] = {}
+        self._reached: dict[int, tuple[int, float]] = {}
         self._began: dict[int, float] = {}
         self._table = self._make_table(None)
 
-    def reach(self, number: int, extent: int = 0) -> None:
+    def reach(self, number: int, extent: int = 0, value: float = math.nan) -> None:
         """See `SearchProgress`."""
         self._began.setdefault(number, time.monotonic())
-        self._extents[number] = extent
+        self._reached[number] = extent, value
 
     def end(self, record: TrialRecord) -> None:
         """Print a trial that has ended."""
@@ -204,7 +209,7 @@ class PrintedProgress(SearchProgress):
 
     def leave(self, number: int) -> None:
         """See `SearchProgress`."""
-        self._extents.pop(number, None)
+        self._reached.pop(number, None)
         self._began.pop(number, None)
 
     @contextmanager
@@ -219,8 +224,12 @@ class PrintedProgress(SearchProgress):
 
     def _at_work(self) -> list[AtWork]:
         now, began = time.monotonic(), dict(self._began)
-        extents = dict(self._extents)
-        return [AtWork(number, extents.get(number, 0), now - start) for number, start in began.items()]
+        reached = dict(self._reached)
+        at_work = []
+        for trial, start in began.items():
+            extent, value = reached.get(trial, (0, math.nan))
+            at_work.append(AtWork(trial, extent, now - start, value))
+        return at_work
 
 
 class _LiveLine:

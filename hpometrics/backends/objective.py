@@ -387,7 +387,7 @@ class _FollowedReporter(ListReporter):
         """Keep the report of an epoch."""
         super().report(epoch, value, picked, values, final)
         if self.number is not None:
-            self._following.reach(self.number, self._step or epoch + 1)
+            self._following.reach(self.number, self._step or epoch + 1, value)
 
 
 def check_limits(stale: object, cost: object) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..backends.registry import POPULATIONS, RAY_SCHEDULERS, REPLAY
-from ..exceptions import HpometricsError
-from ..metrics.features import FEATURES
-from ..metrics.registry.lookup import find_metric
 from ..space.values import is_number, is_scalar
 from . import terms
+from .ludwig_metric import COMBINED, LOSS, LudwigOutputs, read_optimized, read_outputs, trainer_metric_of
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of, bohb
-from .terms import Dimension, read_goal
+from .terms import Dimension
 
 TOOL = "Ludwig"
-_COMBINED, _LOSS = "combined", "loss"
 _WHOLE = "."
 _KEYS = tuple("goal metric output_feature split eval_split parameters search_alg executor".split())
 _EXECUTOR = tuple(
@@ -45,7 +41,7 @@ _OPTUNA_SPACES: Mapping[str, Callable[[Section], Dimension]] = {
 }
 """The spaces of Ludwig's Optuna executor, which includes both bounds and knows no steps."""
 _CHOICES = ("choice", "categorical")
-_SAMPLES, _SECONDS, _EPOCHS = 10, 3600, 100  # Ludwig's own defaults
+_SAMPLES, _SECONDS, _EPOCHS, _EARLY_STOP = 10, 3600, 100, 5  # Ludwig's own defaults
 _OPTIONS = {
     "pbt": ("quantile_fraction", "resample_probability", "perturbation_factors"),
     "pb2": ("quantile_fraction",),
@@ -67,35 +63,6 @@ _REPLAYED = (
     "{run: runs/NAME}}}}, and not a policy_file of Ray"
 )
 _HALVING = ("async_hyperband", "asha", "asynchyperband")
-_TYPES = {"numerical": "number", "category_distribution": "category"}
-_LOSSES = {
-    "binary": "log_loss",
-    "category": "log_loss",
-    "set": "log_loss",
-    "sequence": "log_loss",
-    "text": "log_loss",
-    "number": "mse",
-    "vector": "mse",
-    "timeseries": "huber",
-}
-"""The metric that is the default loss of an output type."""
-_TRAINER_METRICS = {
-    "binary": "roc_auc",
-    "category": "accuracy",
-    "number": "mean_squared_error",
-    "set": "jaccard",
-    "timeseries": "mean_squared_error",
-    "vector": "mean_squared_error",
-}
-"""The metric by which the trainer picks its weights by default, per output type; other types use the loss."""
-_RENAMED = {
-    ("accuracy", "category"): "balanced_accuracy",
-    ("hits_at_k", "category"): "hits(average=macro)@3",
-    ("root_mean_squared_error", "timeseries"): "rmse(multioutput=pooled)",
-    ("token_accuracy", "sequence"): "token_accuracy(average=sequence)",
-    ("token_accuracy", "text"): "token_accuracy(average=sequence)",
-}
-"""Metrics that have another name here: means over classes, or one root of all steps of a series."""
 
 
 def read_ludwig(notes: Notes) -> ConvertedSweep:
@@ -121,6 +88,8 @@ def read_ludwig(notes: Notes) -> ConvertedSweep:
     top.remark(model, WRITTEN)
     search = _search(hyperopt, executor, parameters, space)
     budget = _budget(top, executor, grid_points(parameters))
+    if "trainer.early_stop" not in space:
+        budget |= _patience(top, hyperopt, outputs, search, budget["epochs"])
     config: dict[str, Any] = {
         "engine": {"target": TARGET, **output_keys},
         "space": space,
@@ -330,89 +299,47 @@ def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
     return {"trials": samples * points, "time": time, "epochs": epochs}
 
 
-@dataclass(frozen=True)
-class LudwigOutputs:
-    """The output features: the type of each name, and the value of `engine.output`."""
-
-    types: dict[str, str]
-    config_value: str | dict[str, str] | None
-
-
-def read_outputs(top: Section) -> LudwigOutputs:
-    """Read the output features; one of an unknown type leaves `engine.output` to the engine."""
-    types: dict[str, str] = {}
-    features = top.mapping.get("output_features")
-    for index, feature in enumerate(features if isinstance(features, list) else ()):
-        if isinstance(feature, dict) and "name" in feature:
-            kind = str(feature.get("type", ""))
-            types[str(feature["name"])] = _TYPES.get(kind, kind)
-            if _TYPES.get(kind, kind) not in FEATURES:
-                top.notes.remark(
-                    ("output_features", index), f"there is no output of type {kind}; the engine must state it"
-                )
-    if not types or not set(types.values()) <= FEATURES.keys():
-        return LudwigOutputs(types, None)
-    return LudwigOutputs(types, next(iter(types.values())) if len(types) == 1 else types)
-
-
-def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> str | dict[str, Any]:
-    """Resolve the metric with its output; remark on its split, its goal and the trainer's own metric."""
-    metric = hyperopt.word("metric", _LOSS)
-    feature = hyperopt.word("output_feature", _COMBINED)
-    split = hyperopt.word("split", "validation")
-    if split != "validation":
-        hyperopt.remark(
-            "split", f"{split} is not scored by Ludwig, which takes validation", "split", "so does this"
-        )
-    if feature == _COMBINED and metric != _LOSS:
-        hyperopt.remark(
-            "metric", f"combined has no {metric}, only a loss; name an output_feature", "no-such-metric"
-        )
-    if feature not in (_COMBINED, *outputs.types):
-        names = ", ".join(outputs.types) or "none"
-        hyperopt.notes.add_error(
-            ("hyperopt", "output_feature"), f"{feature!r} is not an output feature; there are {names}"
-        )
-    direction = read_goal(hyperopt, metric, TOOL)
-    _check_trainer(top, metric, outputs.types.get(feature))
-    return _format_metric(hyperopt, metric, feature, outputs) or {
-        "metric": f"ludwig_{metric}",
-        "direction": direction.value,
-    }
-
-
-def _format_metric(hyperopt: Section, metric: str, feature: str, outputs: LudwigOutputs) -> str | None:
-    """Return the registered name; None if there is none, so that the engine reports the metric."""
-    if feature == _COMBINED and len(outputs.types) > 1:
-        return f"{_COMBINED}.{_LOSS}" if metric == _LOSS else None
-    name = next(iter(outputs.types), "") if feature == _COMBINED else feature
-    kind = outputs.types.get(name, "")
-    if metric == _LOSS and kind in _LOSSES:
-        hyperopt.remark(
-            "metric", f"the loss of a {kind} is {_LOSSES[kind]} unless the feature says otherwise"
-        )
-        metric_name = _LOSSES[kind]
-    else:
-        metric_name = _RENAMED.get((metric, kind), metric)
-        if metric_name != metric:
-            hyperopt.remark("metric", f"Ludwig's {metric} of a {kind} is {metric_name} here")
-    try:
-        registered_name = str(find_metric(metric_name, kind or None).name)
-    except HpometricsError as err:
-        hyperopt.remark("metric", str(err), "no-such-metric", f"the engine must report it as ludwig_{metric}")
-        return None
-    return f"{name}.{registered_name}" if isinstance(outputs.config_value, dict) else registered_name
-
-
-def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
-    """Remark on a trainer that saves the weights of another epoch than the one that is scored."""
+def _patience(
+    top: Section, hyperopt: Section, outputs: LudwigOutputs, search: dict[str, Any], epochs: int
+) -> dict[str, int]:
+    """Return the patience that is the trainer's `early_stop`; none where it can end no trial, or differs."""
     trainer = top.section("trainer")
-    trainer_metric = trainer.word("validation_metric") or (kind and _TRAINER_METRICS.get(kind, _LOSS))
-    if trainer_metric and trainer_metric != metric:
-        place = trainer if "validation_metric" in trainer.mapping else top.section("hyperopt")
-        key = "validation_metric" if "validation_metric" in trainer.mapping else "metric"
-        text = f"Ludwig keeps the weights by {trainer_metric} and scores by {metric}"
-        place.remark(key, f"{text}: the model it keeps comes from another epoch than its score", "epoch")
+    rounds = trainer.mapping.get("early_stop")
+    is_default = rounds is None
+    if is_default:
+        rounds = _EARLY_STOP
+    elif rounds in (-1, 0):  # Ludwig's way to turn it off
+        return {}
+    else:
+        rounds = trainer.whole("early_stop")
+    if rounds is None or rounds >= epochs:
+        return {}
+    if reason := _why_no_patience(trainer, hyperopt, outputs, search):
+        trainer.remark(
+            "early_stop", f"is left out: {reason}; budget.patience counts epochs without a new best"
+        )
+        return {}
+    if is_default:
+        trainer.remark("early_stop", f"is missing, Ludwig's default is written: patience {rounds}")
+    return {"patience": rounds}
+
+
+def _why_no_patience(
+    trainer: Section, hyperopt: Section, outputs: LudwigOutputs, search: dict[str, Any]
+) -> str:
+    """Return why the trainer's `early_stop` is not a patience of the sweep; empty if it is one."""
+    per_epoch = trainer.mapping.get("checkpoints_per_epoch") in (None, 0, 1)
+    if not per_epoch or trainer.mapping.get("steps_per_checkpoint") not in (None, 0):
+        return "it counts evaluations, of which an epoch has not one"
+    metric, field = hyperopt.word("metric", LOSS), hyperopt.word("output_feature", COMBINED)
+    if len(outputs.types) != 1 and trainer.mapping.get("validation_field") != field:
+        return "it may watch another output"
+    kind = outputs.types.get(field) or next(iter(outputs.types.values()), None)
+    if trainer_metric_of(trainer, kind) != metric:
+        return f"it watches {trainer_metric_of(trainer, kind)}, not {metric}"
+    pruner = search.get("pruner")
+    is_population = isinstance(pruner, dict) and pruner.keys() & set(POPULATIONS)
+    return "all trials of a population train until its end" if is_population else ""
 
 
 def read_space(parameters: Section, has_optuna: bool = False) -> dict[str, Dimension]:

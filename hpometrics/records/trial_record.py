@@ -427,6 +427,15 @@ def _check_fields(facts: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
 
 
+def other_rows_text(number: int, rows: str, first: int, first_rows: str) -> str:
+    """Return the warning of a trial that was measured on other validation rows than one before it."""
+    return (
+        f"trial {number} was measured on other validation rows than trial {first} ({rows}, not {first_rows}),"
+        " so their values differ for reasons other than their params; use the same rows in every trial, for "
+        "example with a fixed seed for the split"
+    )
+
+
 def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> None:
     """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from .._formatting import first_of
@@ -19,7 +22,7 @@ from ..exceptions import (
 )
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import EpochRecord, TrialRecord, TrialState, numbers_of
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Kept, Significance, TrialInterval
 from ..selection.selection import Best, ranked
@@ -38,6 +41,8 @@ LISTED = 10
 """The trials whose intervals are drawn when a sweep ends."""
 
 _LISTED = 6  # sets of rows, and trials of each
+_ACCURACY = "accuracy"
+_LOGGED_ACCURACY = re.compile(r"(?:.*/)?(?:val|eval|valid|validation)[_/]acc(?:uracy)?")
 _LABELS = ("winner", "runner-up")
 _ARE = {"rows": "are", "matrix": "is"}
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
@@ -105,6 +110,11 @@ def _open_question(verdict: Significance, records: Sequence[TrialRecord], place:
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
+    """Return what makes values hard to compare: other rows in some trials, and logged means of batches."""
+    return [*_other_rows(records), *_logged_means(records)]
+
+
+def _other_rows(records: Sequence[TrialRecord]) -> list[str]:
     """Return a line for each set of validation rows with its trials; none if all used the same rows."""
     groups: dict[str, list[int]] = {}
     for record in records:
@@ -122,6 +132,51 @@ def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
     ]
     more = [f"  and {len(groups) - _LISTED} others"] if len(groups) > _LISTED else []
     return [head, *lines, *more]
+
+
+def _logged_means(records: Sequence[TrialRecord]) -> list[str]:
+    """Return a line for each accuracy that was logged beside the measured one, and is not a share of rows.
+
+    An accuracy over the rows is a whole number of them, whatever its threshold. A logged loss is not
+    compared: weights, smoothing and penalties make it another loss.
+    """
+    found: dict[str, str] = {}
+    for record in records:
+        for epoch in record.epochs:
+            for name, text in _no_shares(record, epoch):
+                found.setdefault(name, text)
+    return list(found.values())
+
+
+def _no_shares(record: TrialRecord, epoch: EpochRecord) -> Iterator[tuple[str, str]]:
+    """Yield each logged accuracy of an epoch that is not a share of its rows, with a line about it."""
+    values = numbers_of(epoch.values)
+    logged = sorted(filter(_LOGGED_ACCURACY.fullmatch, values))
+    measured = values.get(_ACCURACY, math.nan)
+    counted = 0 if record.targets is None else int(record.targets.partition(" ")[0])
+    rows = int(values.get("exs", counted))
+    if not logged or not rows or not _is_share(measured, rows):
+        return
+    for name in logged:
+        if math.isfinite(values[name]) and not _is_share(values[name], rows):
+            yield (
+                name,
+                f"Logged: {name} {values[name]:g} (trial {record.number}, epoch {epoch.epoch}) is not a "
+                f"share of {rows} rows, as accuracy {measured:g} is; it may be a mean over batches of "
+                "unequal size, or over classes",
+            )
+
+
+def _is_share(value: float, rows: int) -> bool:
+    """Return whether a value, or a percentage, can be a whole number of rows, as far as its digits show."""
+    if not math.isfinite(value):
+        return False
+    percent = 100 if value > 1 else 1
+    if (math.frexp(value)[0] * 2**11).is_integer():  # a number in half precision
+        return True
+    last_digit = Decimal(10) ** int(Decimal(repr(value)).as_tuple().exponent)
+    count = value / percent * rows
+    return abs(count - round(count)) <= rows * float(last_digit) / percent / 2 + count * 1e-6
 
 
 def stored_verdict(

@@ -28,7 +28,7 @@ from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Ranks
 from .epoch import EpochMeter
-from .reporter import Joint, PickedReporter, PlacedReporter, Reporter
+from .reporter import Joint, PlacedReporter, Reporter
 from .spec import RunSpec
 
 
@@ -181,7 +181,7 @@ class EpochCloser:
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
-        self._keeps_picked = hasattr(reporter, "keep_picked")  # an instance check of a protocol is slow
+        self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
         own_loggers = make_loggers(loggers if ranks.leads else (), home)
         self._loggers = Loggers(own_loggers) if own_loggers else None
         self._checked_names: set[str] = set()
@@ -447,8 +447,8 @@ class EpochCloser:
     def _send_picked(self) -> None:
         """Send the values of the picked epoch to a host that keeps them, once."""
         picked = self.progress.picked
-        if self._keeps_picked and picked not in (None, self._picked_sent):
-            cast(PickedReporter, self._reporter).keep_picked(picked, self.progress.history[picked].values)
+        if self._keep_picked is not None and picked not in (None, self._picked_sent):
+            self._keep_picked(picked, self.progress.history[picked].values, self.meter.targets)
             self._picked_sent = picked
 
     def _obey(self, decision: Decision) -> None:

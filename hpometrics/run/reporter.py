@@ -69,12 +69,13 @@ class Pause(BaseException):
 class PickedReporter(Protocol):
     """A host that keeps the values of the picked epoch of a run, however that ends."""
 
-    def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
+    def keep_picked(self, epoch: int, values: Mapping[str, Reading], rows: str | None) -> None:
         """Keep the values of the picked epoch; a later call replaces them.
 
         Args:
             epoch: counted from 0.
             values: all values of that epoch, by name.
+            rows: the digest of the validation rows, see `Run.targets`.
         """
 
 

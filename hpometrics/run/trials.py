@@ -13,7 +13,14 @@ from ..exceptions import RunError
 from ..loggers.registry import LoggerLike, check_logger
 from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
-from ..records.trial_record import CHECKPOINTS, Exploit, TrialRecord, TrialState, write_trial
+from ..records.trial_record import (
+    CHECKPOINTS,
+    Exploit,
+    TrialRecord,
+    TrialState,
+    other_rows_text,
+    write_trial,
+)
 from ..selection.trial_attempts import TrialAttempts
 from ..space.draws import derive_seed
 from ..space.space import Space
@@ -112,12 +119,7 @@ class Trials:
         if len(self._rows) != 2 or self._rows[trial.targets] != trial.number:
             return
         (rows, first), *_ = self._rows.items()
-        warnings.warn(
-            f"trial {trial.number} was measured on other validation rows than trial {first} "
-            f"({trial.targets}, not {rows}), so their values differ for reasons other than their params; use "
-            "the same rows in every trial, for example with a fixed seed for the split",
-            stacklevel=3,
-        )
+        warnings.warn(other_rows_text(trial.number, trial.targets, first, rows), stacklevel=3)
 
     def _run_one(
         self,

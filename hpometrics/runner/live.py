@@ -140,7 +140,13 @@ class Progress:
             end = time.monotonic()
             self._look_again = end + max(_PAUSE, _SHARE * (end - began))
         now = datetime.now(UTC)
-        return [AtWork(one.number, one.extent, self._age(one, now)) for one in self._at_work]
+        metric = self._resolved.metric
+        return [
+            AtWork(one.number, one.extent, self._age(one, now), one.epochs[-1].number(metric))
+            if one.epochs
+            else AtWork(one.number, 0, self._age(one, now))
+            for one in self._at_work
+        ]
 
     def _age(self, record: TrialRecord, now: datetime) -> float:
         """Return the seconds that a trial has been at work, in this run."""

@@ -58,7 +58,7 @@ def waiting_train(read):
         number = 0 if params["x"] == 0.5 else 1
         for epoch in run.epochs():
             deadline = time.monotonic() + 10
-            while epoch and f"at work #{number} 1/2 ep" not in read() and time.monotonic() < deadline:
+            while epoch and f"at work #{number} 1/2 (" not in read() and time.monotonic() < deadline:
                 time.sleep(0.01)
             run.log(loss=params["x"] + epoch, gain=1.0)
 
@@ -96,8 +96,8 @@ def terminal_of(monkeypatch) -> Terminal:
 
 def test_a_trial_that_has_ended_is_not_at_work():
     """Whatever was read of its files before it ended."""
-    table = table_of([record(0, 10.0)], [AtWork(0, 5, 9.0), AtWork(1, 5, 2.0)])
-    assert table.text() == "1/6  best 0.5 (#0)  ok 1  eta 48.0s  at work #1 5/12 ep"
+    table = table_of([record(0, 10.0)], [AtWork(0, 5, 9.0), AtWork(1, 5, 2.0, 0.71234)])
+    assert table.text() == "1/6  best 0.5 (#0)  ok 1  eta 48.0s  at work #1 5/12 (0.7123) ep"
     table.count(record(1, 10.0))
     assert table.text() == "2/6  best 0.5 (#0)  ok 2  eta 40.0s"
 
@@ -124,7 +124,7 @@ def test_python_has_the_live_line_of_a_terminal(kind, monkeypatch):
         ["0", "ok", "0.500000", "1.00000"],
         ["1", "ok", "0.250000", "1.00000"],
     ]
-    assert re.search(r"1/2  best 0.5 \(#0\)  ok 1  eta \S+  at work #1 1/2 ep", terminal.getvalue())
+    assert re.search(r"1/2  best 0.5 \(#0\)  ok 1  eta \S+  at work #1 1/2 \(0.25\) ep", terminal.getvalue())
 
 
 @pytest.mark.ray

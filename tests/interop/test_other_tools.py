@@ -69,6 +69,64 @@ def test_the_spaces_of_the_optuna_executor_of_ludwig(parameter, expected, tmp_pa
     assert config["space"] == {"trainer.x": expected} and config["search"]["sampler"] == "gp"
 
 
+@pytest.mark.parametrize(
+    ("trainer", "metric", "expected"),
+    [
+        ({"early_stop": 3}, "roc_auc", 3),
+        ({"early_stop": 3, "checkpoints_per_epoch": 1}, "roc_auc", 3),
+        ({}, "roc_auc", "is missing, Ludwig's default is written: patience 5"),
+        ({"early_stop": -1}, "roc_auc", None),
+        ({"early_stop": 8}, "roc_auc", None),
+        ({"early_stop": 3, "steps_per_checkpoint": 50}, "roc_auc", "is left out: it counts evaluations"),
+        ({"early_stop": 3}, "accuracy", "is left out: it watches roc_auc, not accuracy"),
+        ({"early_stop": 3, "validation_metric": "accuracy"}, "accuracy", 3),
+    ],
+)
+def test_early_stop_of_ludwig_is_patience(trainer, metric, expected, tmp_path):
+    """Where it counts epochs of the optimized metric, and a trial of 8 epochs can reach it."""
+    config, remarks = converted(
+        tmp_path,
+        "config.yaml",
+        yaml.safe_dump(
+            {
+                "output_features": [{"name": "spam", "type": "binary"}],
+                "trainer": {"epochs": 8, **trainer},
+                "hyperopt": {
+                    "metric": metric,
+                    "output_feature": "spam",
+                    "goal": "maximize",
+                    "parameters": {"trainer.x": {"space": "uniform", "lower": 0, "upper": 1}},
+                },
+            }
+        ),
+    )
+    written = {} if expected is None else {"patience": expected if isinstance(expected, int) else 5}
+    if isinstance(expected, str):
+        assert f"early_stop: {expected}" in remarks
+        written = {} if "left out" in expected else written
+    else:
+        assert "early_stop: " not in remarks
+    assert config["budget"] == {"trials": 10, "time": "1h", "epochs": 8, **written}
+
+
+def test_early_stop_of_ludwig_may_watch_another_output(tmp_path):
+    """With several, unless `validation_field` names the one that is optimized."""
+    config = {
+        "output_features": [{"name": "spam", "type": "binary"}, {"name": "price", "type": "number"}],
+        "trainer": {"early_stop": 3},
+        "hyperopt": {
+            "metric": "roc_auc",
+            "output_feature": "spam",
+            "goal": "maximize",
+            "parameters": {"trainer.x": {"space": "uniform", "lower": 0, "upper": 1}},
+        },
+    }
+    written, remarks = converted(tmp_path, "config.yaml", yaml.safe_dump(config))
+    assert "patience" not in written["budget"] and "early_stop: is left out: it may watch another" in remarks
+    config["trainer"]["validation_field"] = "spam"
+    assert converted(tmp_path, "config.yaml", yaml.safe_dump(config))[0]["budget"]["patience"] == 3
+
+
 def test_a_grid_of_rllib(tmp_path):
     """Each sample goes through the grid; the result that ends a trial is the metric."""
     config, remarks = converted(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from sample_records import trial, written
@@ -13,7 +15,7 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.exceptions import NotKeptError, RecordError
-from hpometrics.records.trial_record import Exploit, TrialState
+from hpometrics.records.trial_record import EpochRecord, Exploit, TrialState
 from hpometrics.results.best import best_text
 from hpometrics.results.report.content import write_report
 from hpometrics.results.report.figures import report_figures
@@ -222,6 +224,44 @@ def test_many_trials_on_other_rows_take_few_lines(tmp_path):
     lines = rows_lines(measured_on(*("9 rows aa" for _ in range(9)), *(f"9 rows {n}" for n in range(9))))
     assert lines[1] == "  9 rows aa: trials 0, 1, 2, 3, 4, 5 and 3 more"
     assert len(lines) == 8 and lines[-1] == "  and 4 others"
+
+
+def logged(**values):
+    """A trial with one epoch of 359 rows, 345 of them right."""
+    epoch = EpochRecord(0, {"roc_auc": 0.9, "accuracy": 345 / 359, "exs": 359, **values})
+    return replace(trial(0, [0.9]), epochs=(epoch,))
+
+
+@pytest.mark.parametrize("name", ["ptl/val_accuracy", "val/acc", "eval_accuracy"])
+def test_a_logged_mean_of_batches_is_told(tmp_path, name):
+    """Two batches of 256 and 103 rows, with 247 and 98 right; once, wherever a pick is told."""
+    mean = (247 / 256 + 98 / 103) / 2
+    home = written(tmp_path, [logged(**{name: mean}), replace(logged(**{name: mean}), number=1)])
+    told = CliRunner().invoke(main, ["best", str(home)]).output
+    line = f"Logged: {name} 0.95815 (trial 0, epoch 0) is not a share of 359 rows, as accuracy 0.961003 is"
+    assert told.count("Logged:") == 1 and line in told
+    write_report(home, "md")
+    assert line in (home / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"val_accuracy": float(np.float32(345 / 359))},
+        {"val_accuracy": round(345 / 359, 4)},
+        {"val_acc": 100 * 345 / 359},
+        {"val_acc": round(100 * 345 / 359, 1)},
+        {"val_accuracy": 344 / 359},  # by another threshold
+        {"val_accuracy": float(np.float16(345 / 359))},
+        {"val_accuracy": math.nan},
+        {"val_loss": 0.1247, "train_accuracy": 0.95123456, "val_roc_auc": 0.95123456},
+        {"val_accuracy": 0.95123456, "accuracy": 0.9512345},  # rows without a label are not counted
+        {"val_accuracy": 0.95123456, "accuracy": 0.961003, "exs": 10**6},  # too many for single precision
+    ],
+)
+def test_what_may_be_an_accuracy_of_the_rows_is_not_spoken_of(values):
+    """Rounded, in per cent, in single or half precision; nor what is not an accuracy of these rows."""
+    assert rows_lines([logged(**values)]) == []
 
 
 def test_sweeps_on_other_rows_are_named(tmp_path):

@@ -81,7 +81,8 @@ def test_the_live_line_has_the_epochs_of_trials_at_work(monkeypatch, tmp_path):
     progress = Progress(RESOLVED, [record(0, 0.8)], False, home)
     with progress.live():
         time.sleep(0.3)
-    assert "  at work #2 1/3, #3 1/3, #4 1/3, #5 1/3 ep and 2 more" in terminal.getvalue()
+    four = ", ".join(f"#{number} 1/3 (0.5)" for number in (2, 3, 4, 5))
+    assert f"  at work {four} ep and 2 more" in terminal.getvalue()
 
 
 def test_a_trial_that_has_ended_is_read_once(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ version moves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from copy import copy
 from operator import attrgetter
@@ -22,6 +23,26 @@ _STREAMS: Mapping[type[BaseSampler], tuple[Callable[[BaseSampler], Any], ...]] =
     RandomSampler: (attrgetter("_rng.rng"),),
     TPESampler: (attrgetter("_rng.rng"), attrgetter("_random_sampler._rng.rng")),
 }
+
+
+_TRIALS_LOG = logging.getLogger("optuna.study._optimize")
+_PRINTED_BY_PYTHON = "_hpometrics_printed_by_python"
+
+
+def log_without_traceback(error: Exception) -> None:
+    """Keep the traceback of an error out of Optuna's log of the failed trial.
+
+    `study.optimize` raises the error as well, and Python prints it. The log still has its message.
+    """
+    setattr(error, _PRINTED_BY_PYTHON, True)
+    _TRIALS_LOG.addFilter(_drop_traceback)  # once: a logger has a filter once
+
+
+def _drop_traceback(record: logging.LogRecord) -> bool:
+    """Remove a traceback that Python prints."""
+    if record.exc_info and hasattr(record.exc_info[1], _PRINTED_BY_PYTHON):
+        record.exc_info = None
+    return True
 
 
 def storage_of(study: Study) -> BaseStorage:

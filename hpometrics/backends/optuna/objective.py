@@ -26,7 +26,7 @@ from ..fresh_runs import FreshRuns
 from ..live_table import SearchProgress
 from ..objective import BaseObjective, check_limits
 from ..registry import check_prune_by, check_several
-from ._internals import storage_of
+from ._internals import log_without_traceback, storage_of
 from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
 from .reporter import OptunaReporter, warn_of_last_epochs
@@ -144,6 +144,7 @@ class OptunaObjective(BaseObjective):
                 self._check(study)
             except HpometricsError as err:
                 err.add_note("objective.attach(study) checks this before a trial is drawn")
+                log_without_traceback(err)
                 raise
         params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay

@@ -12,13 +12,14 @@ from optuna.pruners import NopPruner
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ...direction import Direction
-from ...records.trial_record import EpochRecord, Reading, place_text
+from ...exceptions import HpometricsError
+from ...records.trial_record import EpochRecord, Reading, other_rows_text, place_text
 from ...selection.rules import judged_text
 from ..live_table import SearchProgress
-from ._internals import local_copy_of
+from ._internals import local_copy_of, log_without_traceback
 from .samplers import Judge, judged_values, write_judged
 from .storage import storage_error, storage_failures, storing
-from .study import PANEL, PRUNED, RESULT, check_direction, check_study, write_panel
+from .study import PANEL, PRUNED, RESULT, ROWS, check_direction, check_study, write_panel
 
 
 class OptunaReporter:
@@ -69,11 +70,15 @@ class OptunaReporter:
         self._silent = len(optimized) > 1  # Optuna takes no reports of several objectives
         self._optimized = dict(optimized)
         study = getattr(self.trial, "study", None)
-        if study is not None and self._keeps_panel:
-            with storing():
-                check_study(study, optimized)
-        elif study is not None:
-            check_direction(study, optimized)
+        try:
+            if study is not None and self._keeps_panel:
+                with storing():
+                    check_study(study, optimized)
+            elif study is not None:
+                check_direction(study, optimized)
+        except HpometricsError as err:
+            log_without_traceback(err)
+            raise
 
     def judge_by(self, judged: Mapping[str, Direction]) -> None:
         """Prune by these values; a trial without a study is never stopped.
@@ -105,7 +110,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1))
+        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1), value)
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         judge = self._judge
         judged = None if judge is None else judge.values_in(values)
@@ -135,18 +140,34 @@ class OptunaReporter:
             return judged is not None and self._judge.stops()
         return self._prunes and self.trial.should_prune()
 
-    def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
+    def keep_picked(self, epoch: int, values: Mapping[str, Reading], rows: str | None) -> None:
         """Write the values of the picked epoch to the trial when its run ends.
+
+        A study is warned of once where its trials were measured on different validation rows.
 
         Raises:
             DiskError: the study cannot be written.
         """
-        if self._keeps_panel:
-            with storing():
-                picked = EpochRecord(epoch, values, step=self._steps.get(epoch))
-                write_panel(self.trial, list(self._optimized), picked)
-            if epoch < self._newest and (study := getattr(self.trial, "study", None)) is not None:
-                warn_of_last_epochs(study, self._optimized)
+        if not self._keeps_panel:
+            return
+        study = getattr(self.trial, "study", None)
+        with storing():
+            picked = EpochRecord(epoch, values, step=self._steps.get(epoch))
+            write_panel(self.trial, list(self._optimized), picked)
+            if study is not None and rows is not None:
+                _compare_rows(study, self.trial.number, rows)
+        if study is not None and epoch < self._newest:
+            warn_of_last_epochs(study, self._optimized)
+
+
+def _compare_rows(study: optuna.Study, number: int, rows: str) -> None:
+    """Write the rows of the first trial to its study; warn of the first trial that has others."""
+    first = study.user_attrs.get(ROWS)
+    if first is None:
+        study.set_user_attr(ROWS, [rows, number])
+    elif first[0] != rows and len(first) == 2:  # else it was warned of
+        study.set_user_attr(ROWS, [*first, number])
+        warnings.warn(other_rows_text(number, rows, first[1], first[0]), stacklevel=3)
 
 
 def warn_of_last_epochs(study: optuna.Study, optimized: Mapping[str, Direction]) -> None:

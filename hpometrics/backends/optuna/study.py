@@ -33,6 +33,8 @@ PREFIX = "hpometrics:"
 STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
 METRIC = f"{PREFIX}metric"
 SPACE = f"{PREFIX}space"
+ROWS = f"{PREFIX}rows"
+"""The rows of the first run in a user's own objective, its trial, and the first trial with other rows."""
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it

@@ -114,7 +114,8 @@ class StudySearcher(Searcher):
         if live is not None:
             live.add(result)
             live.full = result.get(FULL)
-            self._following.reach(live.trial.number, result.get(STEP) or result.get(EPOCHS, 0))
+            done = result.get(STEP) or result.get(EPOCHS, 0)
+            self._following.reach(live.trial.number, done, result.get(VALUE, math.nan))
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False

@@ -38,7 +38,7 @@ _SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision a
 _FEW = 5  # metrics that are named as those that take a parameter, at most
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FoundMetric:
     """A name in the registry, with its meaning for each output feature that it may be about.
 
@@ -50,6 +50,10 @@ class FoundMetric:
 
     name: MetricName
     meanings: tuple[tuple[MetricName, MetricEntry], ...]
+
+    def __repr__(self) -> str:
+        of = ", ".join(f"{entry.feature_type} {entry.direction or '-'}" for entry in self.entries)
+        return f"FoundMetric({self.name}: {of})"
 
     @property
     def entries(self) -> tuple[MetricEntry, ...]:

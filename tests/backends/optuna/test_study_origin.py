@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import logging
 import re
 from warnings import catch_warnings
 
 import optuna
 import pytest
+import torch
 from optuna.distributions import FloatDistribution
 
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.optuna.study import check_origin, metrics_of
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import DirectionError, RecordError
+from hpometrics.metrics.features import Binary
 from hpometrics.run import Reported, Run
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
@@ -108,6 +111,42 @@ def test_a_study_that_does_not_fit_loses_no_trial(study, error, message):
     assert refused.value.__notes__ == ["objective.attach(study) checks this before a trial is drawn"]
 
 
+def own(trial):
+    """An objective of a user, which has a run."""
+    return Run(trial, metric="accuracy", output=Binary()).value
+
+
+@pytest.fixture
+def log():
+    """What Optuna logs."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logging.getLogger("optuna").addHandler(handler)
+    yield records
+    logging.getLogger("optuna").removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [own, OptunaObjective(train, SPACE, metric="accuracy", output=Binary())],
+    ids=["run", "objective"],
+)
+def test_a_study_of_the_other_direction_is_printed_once(objective, log):
+    """By Python, with the traceback; Optuna's log of the failed trial has the message alone."""
+    study = optuna.create_study(direction="minimize")
+    with pytest.raises(DirectionError, match="accuracy must be maximized"):
+        study.optimize(objective, n_trials=1)
+    failed = [record for record in log if "accuracy must be maximized" in record.getMessage()]
+    assert [record.exc_info for record in failed] == [None]
+
+
+def test_an_error_of_the_user_stays_in_the_log(log):
+    """With its traceback, as Optuna writes it: `catch` may keep Python from printing it."""
+    optuna.create_study().optimize(lambda trial: 1 / 0, n_trials=1, catch=ZeroDivisionError)
+    assert [record.exc_info[0] for record in log if record.exc_info] == [ZeroDivisionError]
+
+
 def test_trials_of_a_study_are_adopted_in_one_step():
     """They count from then on, for every objective of this metric; those of another space never."""
     study = made_by_hand({"lr": 0.25})
@@ -146,6 +185,27 @@ def by_hand(trial: optuna.Trial) -> float:
     for epoch in range(3):
         trial.report(lr + abs(epoch - 1), epoch)
     return lr + 1
+
+
+def test_trials_of_an_own_objective_on_other_rows_are_warned_of():
+    """Once in a study, for the first trial that differs; also where another process goes on."""
+
+    def objective(trial):
+        seed = trial.suggest_int("seed", 0, 9)
+        target = torch.randperm(400, generator=torch.Generator().manual_seed(seed))[:100] % 2
+        with Run(trial, metric="accuracy", output=Binary()) as run:
+            for _ in run.epochs(2):
+                run.update(probabilities=torch.full((100,), 0.7), target=target)
+        return run.value
+
+    study = optuna.create_study(direction="maximize")
+    for seed in (3, 3, 5, 7):
+        study.enqueue_trial({"seed": seed})
+    with pytest.warns(
+        UserWarning, match="trial 2 was measured on other validation rows than trial 0"
+    ) as told:
+        study.optimize(objective, n_trials=4)
+    assert len(told) == 1 and "use the same rows in every trial" in str(told[0].message)
 
 
 def test_values_of_last_and_best_epochs_in_one_study_are_warned_of():

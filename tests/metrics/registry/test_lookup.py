@@ -136,6 +136,12 @@ def test_a_name_stands_for_what_it_means_for_every_output(name, features, direct
     assert find_metric(found.name) == found
 
 
+def test_a_found_metric_is_printed_in_a_line():
+    """With its outputs and the direction for each; the last line of a cell shows it."""
+    assert repr(find_metric("roc_auc", "binary")) == "FoundMetric(roc_auc: binary maximize)"
+    assert repr(find_metric("confusion_matrix", "binary")) == "FoundMetric(confusion_matrix: binary -)"
+
+
 def test_what_one_output_needs_is_not_asked_of_another():
     """The fall-out of a ranking needs its k, that of a binary output nothing; what all need is asked."""
     assert find_metric("fall_out").entries == find_metric("false_positive_rate", "binary").entries
