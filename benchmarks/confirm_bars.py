@@ -61,9 +61,15 @@ def columns(worlds: Sequence[Mapping[str, Facts]]) -> dict[str, Columns]:
 
 
 class Output:
-    """Prints tables and bars, and keeps them for a file."""
+    """Prints tables and bars, and writes them to a file.
 
-    def __init__(self) -> None:
+    Args:
+        settings: the sizes of the run, for the file; None writes none.
+        path: of the file. Each table is written when it is there, so that a run that is stopped leaves them.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, path: Path = OUTPUT) -> None:
+        self._settings, self._path = settings, path
         self.tables: dict[str, dict[str, dict[str, Figure]]] = {}
         self.bars: list[dict[str, Any]] = []
 
@@ -101,15 +107,19 @@ class Output:
             table[way] |= figures
             cells = [f"{_cell(fact, figures.get(fact)):>{max(8, len(fact))}}" for fact in facts]
             print(f"{way:<{width}}", *cells, sep="  ", flush=True)
+        self._write(is_whole=False)
 
     def close(self) -> None:
         """Print which bars are missed."""
         missed = self.missed
         print(f"\n{len(missed)} of {len(self.bars)} bars missed{':' if missed else ''}")
         print("\n".join(f"  {name}" for name in missed), flush=True)
+        self._write(is_whole=True)
 
-    def write(self, settings: Mapping[str, Any], path: Path = OUTPUT) -> None:
-        """Write the tables, a mean with its error a fact, and the bars."""
+    def _write(self, is_whole: bool) -> None:
+        """Write the tables, with a mean and its error for each fact, and the bars."""
+        if self._settings is None:
+            return
         tables = {
             title: {
                 way: {fact: [_rounded(number) for number in figure] for fact, figure in facts.items()}
@@ -118,8 +128,8 @@ class Output:
             for title, table in self.tables.items()
         }
         bars = [{name: _rounded(fact) for name, fact in bar.items()} for bar in self.bars]
-        content = {"settings": dict(settings), "tables": tables, "bars": bars, "missed": self.missed}
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+        content = {"settings": {**self._settings, "whole": is_whole}, "tables": tables, "bars": bars}
+        self._path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
 
 
 def _rounded(fact: Any) -> Any:
