@@ -12,6 +12,8 @@ import argparse
 import math
 import multiprocessing
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from confirm_bars import Columns, Facts, Figure, Output, bias_of, columns, mean_of, ratio_of
 from confirm_cost import costs
 from confirm_tables import Table, breast_cancer, digits
 from threadpoolctl import threadpool_limits
@@ -44,7 +47,7 @@ LEVEL = 0.05
 SEARCHED = 60
 NOISE = 0.015
 """Two standard errors of a share of 5 % in 1,000 worlds."""
-Facts = dict[str, float]
+MOST_WRONG = 100 * (LEVEL + NOISE)
 
 
 class World:
@@ -273,55 +276,6 @@ GAUSSIAN = {
 } | {f"gap of {gap:g} deviations": Gaussian((gap, 0, -20, -20, -20), (1,) * 5, 0) for gap in (1, 1.5, 2, 3)}
 
 
-def means(worlds: Sequence[Mapping[str, Facts]]) -> dict[str, Facts]:
-    """Return the mean of each fact of each way."""
-    return {
-        way: {fact: float(np.mean([world[way][fact] for world in worlds])) for fact in worlds[0][way]}
-        for way in worlds[0]
-    }
-
-
-class Bars:
-    """The bars, each with the figure beside it."""
-
-    def __init__(self) -> None:
-        self.missed: list[str] = []
-
-    def hold(self, what: str, figure: float, most: float, unit: str = "") -> None:
-        """Print a figure that may not exceed a bar."""
-        is_kept = figure <= most
-        print(f"  {'kept' if is_kept else 'MISSED':<6} {what}: {figure:.3g}{unit} (at most {most:.3g}{unit})")
-        if not is_kept:
-            self.missed.append(what)
-
-    def reach(self, what: str, figure: float, least: float, unit: str = "") -> None:
-        """Print a figure that must reach a bar."""
-        is_kept = figure >= least
-        print(
-            f"  {'kept' if is_kept else 'MISSED':<6} {what}: {figure:.3g}{unit} (at least {least:.3g}{unit})"
-        )
-        if not is_kept:
-            self.missed.append(what)
-
-
-def show(title: str, found: Mapping[str, Facts], facts: Sequence[str]) -> None:
-    """Print a table: a line for each way, a column for each fact; shares in per cent."""
-    print(f"\n{title}")
-    width = max(map(len, found))
-    print(" " * width, *(f"{fact:>{max(8, len(fact))}}" for fact in facts), sep="  ")
-    for way, values in found.items():
-        cells = [f"{_cell(fact, values.get(fact)):>{max(8, len(fact))}}" for fact in facts]
-        print(f"{way:<{width}}", *cells, sep="  ")
-
-
-def _cell(fact: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    if fact == "trainings":
-        return f"{value:.1f}"
-    return f"{100 * value:.3f}" if fact in ("loss", "honest half") or "bias" in fact else f"{100 * value:.1f}"
-
-
 def through_the_product(table: Table, rows: int, worlds: int) -> float:
     """Run worlds through `ListObjective.confirm`, and return the largest gap to the pure core.
 
@@ -369,6 +323,14 @@ def _figures(end: Confirmation) -> Iterator[float]:
     )
 
 
+KILLS = (
+    "tests/backends/test_fresh_runs.py::test_a_kill_changes_nothing",
+    "tests/runner/test_confirm.py::test_a_killed_confirmation_goes_on",
+    "tests/runner/test_confirm.py::test_workers_decide_what_one_does",
+)
+"""The tests of bar 6 that take a minute; `make faults` runs those of many kills, of 4 workers, and of Ray."""
+
+
 def main() -> None:
     """Print every table and every bar."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -376,67 +338,74 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=2000, help="draws of each Gaussian case")
     parser.add_argument("--product", type=int, default=20, help="worlds that run through the whole product")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--write", action="store_true", help="write the output to benchmarks/confirm.json")
     arguments = parser.parse_args()
-    bars = Bars()
+    settings = {name: getattr(arguments, name) for name in ("worlds", "sweeps", "product")}
+    output = Output(settings if arguments.write else None)
     threadpool_limits(1)  # a process a core
-    with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
-
-        def many(world: Callable[[int], dict[str, Facts]], count: int) -> dict[str, Facts]:
-            return means(pool.map(world, range(count), chunksize=10))
-
-        for name, case in GAUSSIAN.items():
-            _gaussian(name, many(partial(gaussian_world, case), arguments.sweeps), bars)
     table = digits()
-    _on(table, arguments, bars)
+    _on(table, arguments, output)
     for other in breast_cancer():
-        _second(other, arguments, bars)
+        _second(other, arguments, output)
+    with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
+        for name, case in GAUSSIAN.items():
+            worlds = pool.map(partial(gaussian_world, case), range(arguments.sweeps), chunksize=10)
+            _gaussian(name, columns(worlds), output)
     gap = through_the_product(table, 300, arguments.product)
     print(f"\n{arguments.product} worlds through ListObjective.confirm: the same winners and states")
-    bars.hold("largest gap to the pure core", gap, 1e-6)
-    print("\nprocessor time of one core")
+    output.hold("benchmark: largest gap of the product to the pure core", Figure(gap), 1e-9)
+    print("\nthe same end after SIGKILL, and with several workers; `make faults` has more kills, and Ray")
+    output.hold(f"bar 6: tests that fail, of {', '.join(KILLS)}", Figure(float(_failures())), 0)
+    print("\nprocessor time of one core, by confirm_cost.py")
     for what, figure, most in costs():
-        bars.hold(what, figure, most, " ms")
-    print(f"\n{len(bars.missed)} bars missed{': ' if bars.missed else ''}{'; '.join(bars.missed)}")
+        output.hold(f"bar 7: {what}", Figure(figure), most, " ms")
+    output.close()
 
 
-def _gaussian(name: str, found: Mapping[str, Facts], bars: Bars) -> None:
-    shares = ", ".join(f"{way} {100 * facts['decided']:.1f} %" for way, facts in found.items())
-    print(f"{name}: decided {shares}")
-    zero = found["confirm 5 x 8, equivalence 0"]
+def _failures() -> int:
+    """Run the tests of bar 6, and return whether one failed."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", *KILLS]
+    ran = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    print(ran.stdout[-2000:] if ran.returncode else f"  passed: {', '.join(KILLS)}", flush=True)
+    return int(ran.returncode != 0)
+
+
+def _gaussian(name: str, found: Mapping[str, Columns], output: Output) -> None:
+    output.show(f"normal values, {name}", found, ("decided", "decided wrongly"))
     if "gap" not in name:
-        bars.hold(
-            "decided wrongly, equivalence 0", 100 * zero["decided wrongly"], 100 * (LEVEL + NOISE), " %"
-        )
+        for way, facts in found.items():
+            wrong = mean_of(facts["decided wrongly"], 100)
+            output.hold(f"bar 2, {name}, {way}: decided wrongly", wrong, MOST_WRONG, " %")
     elif name.startswith(("gap of 1.5", "gap of 2")):
-        bars.reach("power", 100 * zero["decided"], 70 if "of 2" in name else 38, " %")
+        power = mean_of(found["confirm 5 x 8, equivalence 0"]["decided"], 100)
+        output.reach(f"bar 5, {name}: power", power, 70 if "of 2" in name else 38, " %")
 
 
-def _worlds(arguments: argparse.Namespace, world: Callable[[int], dict[str, Facts]]) -> dict[str, Facts]:
+def _worlds(arguments: argparse.Namespace, world: Callable[[int], dict[str, Facts]]) -> dict[str, Columns]:
     """Run the worlds of a table in processes that share it."""
     with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
-        return means(pool.map(world, range(arguments.worlds), chunksize=5))
+        return columns(pool.map(world, range(arguments.worlds), chunksize=5))
 
 
-def _on(table: Table, arguments: argparse.Namespace, bars: Bars) -> None:
+def _on(table: Table, arguments: argparse.Namespace, output: Output) -> None:
     """Print the tables of the digits, and hold their bars."""
-    default, argmax = "confirm 5 x 8 (default)", "best of 100"
     for rows in (300, 1200):
         found = _worlds(arguments, partial(real_world, table, rows, SEARCHED))
-        facts = ("finds", "loss", "trainings", "decided", "tied", "decided wrongly", "tied beyond")
-        show(f"{table.name}, {rows} rows, {arguments.worlds} worlds", found, (*facts, "may_lose broken"))
-        show("the value of the winner", found, _VALUE)
-        few = rows == 300
+        title, few, argmax = f"{table.name}, {rows} rows", rows == 300, found["best of 100"]
+        output.show(title, found, (*_ENDS, *_VALUE))
         for way in SETTINGS:
-            one, base = found[way], found[argmax]
-            bars.reach(f"{way}: finds the best", one["finds"] / base["finds"], 1.5 if few else 1.35, " x")
-            bars.hold(f"{way}: loss", one["loss"] / base["loss"], 0.5 if few else 0.6, " x")
-            bars.hold(f"{way}: decided wrongly", 100 * one["decided wrongly"], 1, " %")
-            _hold_words(way, one, bars)
-            bars.hold(
-                f"{way}: bias of the honest value", abs(100 * one["honest bias"]), 0.25 if few else 0.15
-            )
-            bars.reach(f"{way}: coverage", 100 * one["honest covers"], 94, " %")
-        bars.hold("trainings of the default", found[default]["trainings"], 38)
+            one, name = found[way], f"{title}, {way}"
+            finds, loss = (ratio_of(one[fact], argmax[fact]) for fact in ("finds", "loss"))
+            output.reach(f"bar 1, {name}: finds the best", finds, 1.5 if few else 1.35, " x")
+            output.hold(f"bar 1, {name}: loss", loss, 0.5 if few else 0.6, " x")
+            most = Figure(float(one["trainings"].max()))
+            output.hold(f"bar 1, {name}: the most trainings of a world", most, 40)
+            if "default" in way:
+                output.hold(f"bar 1, {name}: mean of the trainings", mean_of(one["trainings"]), 38)
+            wrong = mean_of(one["decided wrongly"], 100)
+            output.hold(f"bar 2, {name}: decided wrongly", wrong, 1, " %")
+            _hold_words(name, one, output)
+            _hold_value(name, one, rows, output)
     best = np.argsort(-table.rows[:, :, -1].mean(axis=(1, 2)))
     for equal, poor in ((20, 80), (2, 10)):
         kept = np.r_[best[:equal], best[-poor:] if poor == 10 else best[equal:]]
@@ -444,16 +413,16 @@ def _on(table: Table, arguments: argparse.Namespace, bars: Bars) -> None:
         weights = equalized(part, equal)
         for rows in (300, 1200):
             world = partial(tied_world, part, weights, frozenset(range(equal)), rows)
-            found = _worlds(arguments, world)
-            ends = ("trainings", "decided", "tied", "decided wrongly", "tied beyond", "may_lose broken")
-            show(f"{equal} exactly equal, {poor} poorer, {rows} rows", found, (*ends, *_VALUE[4:]))
+            found, title = _worlds(arguments, world), f"{equal} exactly equal, {poor} poorer, {rows} rows"
+            output.show(title, found, (*_ENDS[2:], *_VALUE[4:]))
             for way, one in found.items():
-                wrong = 100 * one["decided wrongly"]
-                bars.hold(f"{way}: decided wrongly", wrong, 100 * (LEVEL + NOISE), " %")
-                if equal == 20:
-                    bars.reach(f"{way}: coverage", 100 * one["honest covers"], 94, " %")
+                wrong = mean_of(one["decided wrongly"], 100)
+                output.hold(f"bar 2, {title}, {way}: decided wrongly", wrong, MOST_WRONG, " %")
+                _hold_words(f"{title}, {way}", one, output)
+                _hold_value(f"{title}, {way}", one, rows, output)
 
 
+_ENDS = ("finds", "loss", "trainings", "decided", "tied", "decided wrongly", "tied beyond", "may_lose broken")
 _VALUE = (
     "bias as the model's",
     "covers the model's",
@@ -467,23 +436,32 @@ _VALUE = (
 )
 
 
-def _hold_words(way: str, one: Facts, bars: Bars, most: float = 100 * (LEVEL + NOISE)) -> None:
-    bars.hold(f"{way}: tied with a loss beyond the equivalence", 100 * one["tied beyond"], 100 * LEVEL, " %")
-    bars.hold(f"{way}: may lose broken", 100 * one["may_lose broken"], most, " %")
+def _hold_words(name: str, one: Columns, output: Output, most: float = MOST_WRONG) -> None:
+    """Hold the bars of what is printed of a winner that is tied or not decided."""
+    tied, broken = (mean_of(one[fact], 100) for fact in ("tied beyond", "may_lose broken"))
+    output.hold(f"bar 3, {name}: tied with a loss beyond the equivalence", tied, 100 * LEVEL, " %")
+    output.hold(f"bar 3, {name}: may lose broken", broken, most, " %")
 
 
-def _second(table: Table, arguments: argparse.Namespace, bars: Bars) -> None:
+def _hold_value(name: str, one: Columns, rows: int, output: Output) -> None:
+    """Hold the bars of the honest value; where two are equal, no bar of the coverage was set."""
+    bias, covers = bias_of(one["honest bias"]), mean_of(one["honest covers"], 100)
+    output.hold(f"bar 4, {name}: bias of the honest value", bias, 0.25 if rows == 300 else 0.15, " points")
+    if not name.startswith("2 exactly equal"):
+        output.reach(f"bar 4, {name}: coverage", covers, 94, " %")
+
+
+def _second(table: Table, arguments: argparse.Namespace, output: Output) -> None:
     """Print the tables of the second data set, whatever they say."""
     for rows in (150, 400):
         found = _worlds(arguments, partial(real_world, table, rows, 40))
-        facts = ("finds", "loss", "trainings", "decided", "tied", "decided wrongly", "may_lose broken")
-        show(f"{table.name}, {rows} rows, search of 40", found, facts)
-        show("the value of the winner", found, _VALUE)
+        title = f"{table.name}, {rows} rows"
+        output.show(title, found, (*_ENDS, *_VALUE))
         one = found["confirm 5 x 8 (default)"]
         rough = table.name.endswith("log loss") and rows == 150
-        _hold_words("default", one, bars, 12 if rough else 100 * (LEVEL + NOISE))
+        _hold_words(f"{title}, default", one, output, 12 if rough else MOST_WRONG)
         if rows == 400:
-            bars.reach("default: coverage", 100 * one["honest covers"], 92.5, " %")
+            output.reach(f"bar 4, {title}, default: coverage", mean_of(one["honest covers"], 100), 92.5, " %")
 
 
 if __name__ == "__main__":

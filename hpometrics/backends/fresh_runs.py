@@ -42,7 +42,7 @@ from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
 from ..selection.rules import At
-from ..selection.selection import Best, median_record
+from ..selection.selection import Best
 from ..space.draws import derive_seed
 
 T = TypeVar("T")
@@ -209,19 +209,13 @@ class FreshRuns:
                 self.ended[trial, number] = yield self.training(trial, number)
 
     def best(self, confirmation: Confirmation) -> Best:
-        """Return the winner; if confirmed, with the mean of its fresh runs and the median's checkpoint."""
+        """Return the winner; if confirmed, with the means of its fresh runs and the median's checkpoint."""
         best = Best.of(self._records[confirmation.winner], self._trials.spec.optimized)
         standing = confirmation.standing
         if standing.mean is None or confirmation.honest is None:
             return best
-        fresh = [self.ended[confirmation.winner, number] for number in range(1, standing.seeds + 1)]
-        return replace(
-            best,
-            value=standing.mean,
-            deviation=standing.deviation,
-            repeats=standing.seeds,
-            checkpoint=median_record(fresh, confirmation.direction).checkpoint,
-        )
+        numbers = range(1, standing.seeds + 1)
+        return best.trained_again([self.ended[confirmation.winner, number] for number in numbers])
 
     def _fresh_run(self, key: tuple[int, int]) -> FreshRun:
         """Return a run that ended as the confirmation reads it; its rows are read once."""

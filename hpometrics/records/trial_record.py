@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, TypeAlias
 
 from .._redaction import excerpt
-from ..exceptions import NewerFormatError, RecordError
+from ..exceptions import NewerFormatError, RecordError, RunError
 from ._files import atomic_write, make_private
 from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, finite, read_sealed, real, sealed, whole
 
@@ -378,6 +378,19 @@ class TrialRecord:
     def deviation(self) -> float | None:
         """The standard deviation of the value over repeats; None of fewer than two."""
         return deviation([repeat.value for repeat in self.repeats])
+
+    def as_repeat(self) -> Repeat:
+        """Return the run as one of several under the same params.
+
+        Raises:
+            RunError: it has no value.
+        """
+        if self.value is None or self.epoch is None:
+            raise RunError(f"trial {self.number} is {self.state.value} without a value")
+        values = numbers_of(self.picked_values)
+        return Repeat(
+            self.seed, self.value, self.epoch, len(self.epochs), self.seconds, self.ended_by, values
+        )
 
     def to_json(self, home: Path | None = None) -> dict[str, Any]:
         """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""

@@ -89,10 +89,12 @@ def best_text(
     if end is not None:
         best = sweep_best(home, end, records, resolved)
     if metric is None and at is None:
-        verdict = _verdict(home, records, resolved, level, None)
+        confirmed = end is not None and level is None  # by fresh trainings, not by the two trained models
+        verdict = None if confirmed else _verdict(home, records, resolved, level, None)
         chosen = Chosen(best, records, resolved, verdict, confirmation=end)
     else:
-        chosen = _chosen(home, records, resolved, metric, at, level, best)
+        optimum = Best.of(record_of(best, records), resolved.optimized)  # in the search, as all that it picks
+        chosen = _chosen(home, records, resolved, metric, at, level, optimum)
     if count is not None:
         return _many(chosen, resolved, directory, form, count)
     return _one(chosen, resolved, directory, form)

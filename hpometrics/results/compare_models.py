@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..direction import Direction
-from ..exceptions import ConfigError, MetricNameError, NotKeptError, UnknownMetricError
+from ..exceptions import ConfigError, NotKeptError
 from ..metrics.features import OutputFeature, parse_feature
-from ..metrics.registry.facts import value_range
 from ..metrics.registry.lookup import find_metric
-from ..metrics.registry.register import get_metric
 from ..metrics.retrieval.comparison import Comparison, compare as compare_users
 from ..metrics.retrieval.per_user import PerUser
-from ..records.trial_record import EpochRecord, TrialRecord
-from ..run.statistics_store import stored_rows
 from ..scoring.files import MEMORY
 from ..scoring.prediction_sets import (
     PredictionSet,
@@ -37,14 +32,10 @@ from ..selection.intervals import Scale
 from ..selection.model_comparison import Correction, ModelComparison, corrected_together
 from ..selection.model_rows import ModelRows, compare_models
 from ..selection.two_way import numbered
-from .best import record_of
-from .manifest import Resolved
-from .rescoring import MetricRequest, make_rescorer, outputs_in, parse_request
-from .run_directory import RunDirectory
-from .status import Outcome
+from .compare_trials import StoredTrial, fresh_models, scale_of
+from .rescoring import MetricRequest, parse_request
 
 _LARGEST = 1e150  # whose square is a number too
-_TRIAL = re.compile(r"(?P<directory>.+):(?P<trial>[0-9]+)\Z", re.DOTALL)
 
 
 @overload
@@ -267,7 +258,7 @@ class RowSource:
 
     def _paths(self, paths: Sequence[str], metrics: Sequence[str]) -> list[_Measured]:
         """Measure files of predictions and trials of run directories."""
-        runs = {path: _RunSide.read(path) for path in paths if not Path(path).is_file()}
+        runs = {path: StoredTrial.read(path) for path in paths if not Path(path).is_file()}
         if not runs and not metrics:
             raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
         if runs:
@@ -278,25 +269,30 @@ class RowSource:
             return [self._runs(paths, runs, parse_request(first, name)) for name in metrics or [first.metric]]
         return _measured(metrics, self._read(paths, metrics, self.output))
 
-    def _runs(self, paths: Sequence[str], runs: Mapping[str, _RunSide], request: MetricRequest) -> _Measured:
+    def _runs(
+        self, paths: Sequence[str], runs: Mapping[str, StoredTrial], request: MetricRequest
+    ) -> _Measured:
         """Measure trials, which keep scores or the row values of one metric, and files beside them."""
+        files = [path for path in paths if path not in runs]
+        fresh, note = fresh_models([runs[path] for path in paths if path in runs], request, bool(files))
+        notes = [note] if note else []
+        if fresh:
+            return _Measured(
+                request.name, request.direction, fresh, None, notes, runs[paths[0]].scale(request)
+            )
         kept = {path: run.predictions(request) for path, run in runs.items()}
         sets = {path: one for path, one in kept.items() if one is not None}
-        files = [path for path in paths if path not in runs]
         if len(sets) < len(runs):
             if files:
                 path = next(path for path in runs if path not in sets)
                 raise NotKeptError(f"{path}: has no stored scores to compare with a file")
             rows = [runs[path].rows(request) for path in paths]
-            output = outputs_in(runs[paths[0]].resolved)
-            scale = (
-                _scale_of(request.measured, output) if isinstance(output, OutputFeature) else Scale.IDENTITY
-            )
-            return _Measured(request.name, request.direction, rows, scale=scale)
+            scale = runs[paths[0]].scale(request)
+            return _Measured(request.name, request.direction, rows, None, notes, scale)
         beside = next(iter(sets.values())).output if self.output is None else self.output
         sets |= dict(zip(files, self._read(files, [request.measured], beside), strict=True))
         (measured,) = _measured([request.measured], [sets[path] for path in paths])
-        return measured._replace(metric=request.name)
+        return measured._replace(metric=request.name, notes=[*measured.notes, *notes])
 
     def _arrays(
         self, models: Sequence[Any], places: Sequence[str], metrics: Sequence[str]
@@ -375,72 +371,6 @@ def _row_source(options: Mapping[str, Any]) -> RowSource:
     return RowSource(**options)
 
 
-class _RunSide(NamedTuple):
-    """A trial of a run directory, at its picked epoch."""
-
-    place: str
-    home: RunDirectory
-    resolved: Resolved
-    record: TrialRecord
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Read a run directory or `DIRECTORY:TRIAL`.
-
-        Raises:
-            ConfigError: there is no such file, directory or trial, or no trial is the best.
-        """
-        match = None if Path(text).is_dir() else _TRIAL.fullmatch(text)
-        directory = Path(match["directory"] if match else text)
-        if not directory.is_dir():
-            raise ConfigError(f"{text}: there is no such file of predictions and no such run directory")
-        home = RunDirectory(directory)
-        if match:
-            return cls(text, home, home.read(), home.trial_record(int(match["trial"])))
-        result = Outcome.read(directory)
-        if result.best is None:
-            raise ConfigError(f"{text}: {result.reason}")
-        return cls(text, home, result.resolved, record_of(result.best, result.records))
-
-    def predictions(self, request: MetricRequest) -> PredictionSet | None:
-        """Return the stored scores of its rows; None if there are none of this metric's output."""
-        if self.record.repeats:
-            return None
-        try:
-            rescorer = make_rescorer(self.resolved, request.measured, request.threshold)
-            statistics = rescorer.statistics_of(self.home.trial(self.record.number), self._picked)
-        except (NotKeptError, UnknownMetricError, MetricNameError):
-            return None
-        parts = [part for part in statistics.parts if rescorer.reads(part)]
-        rows = stored_rows(rescorer.output_of(parts[0]), parts[0].statistics) if len(parts) == 1 else None
-        return None if rows is None else PredictionSet(self.place, rescorer.output_of(parts[0]), rows)
-
-    def rows(self, request: MetricRequest) -> ModelRows:
-        """Return row values of what is stored.
-
-        Raises:
-            NotKeptError: there are none.
-        """
-        if self.record.repeats:
-            count = len(self.record.repeats)
-            raise NotKeptError(
-                f"{self.place}: its value is a mean over {count} seeds, whose rows are not kept"
-            )
-        try:
-            rescorer = make_rescorer(self.resolved, request.measured, request.threshold)
-            statistics = rescorer.statistics_of(self.home.trial(self.record.number), self._picked)
-            return rescorer.row_values(statistics, self.place)[0]
-        except (NotKeptError, UnknownMetricError, MetricNameError) as err:
-            raise NotKeptError(f"{self.place}: {err}") from err
-
-    @property
-    def _picked(self) -> EpochRecord:
-        epochs = [one for one in self.record.epochs if one.epoch == self.record.epoch]
-        if not epochs:
-            raise ConfigError(f"{self.place}: {self.record.state.value}, no epoch counts")
-        return epochs[-1]
-
-
 def _measured(metrics: Sequence[str], sets: Sequence[PredictionSet]) -> list[_Measured]:
     """Measure predictions on the rows that all have."""
     aligned, notes = align(sets)
@@ -453,13 +383,8 @@ def _measured(metrics: Sequence[str], sets: Sequence[PredictionSet]) -> list[_Me
         rows = [model_rows(one, name) for one in aligned]
         if len({one.method for one in rows}) > 1:  # the value of one is a mean over its rows by chance
             rows = [model_rows(one, name, own_rows=False) for one in aligned]
-        measured.append(_Measured(name, found.direction, rows, clusters, notes, _scale_of(name, output)))
+        measured.append(_Measured(name, found.direction, rows, clusters, notes, scale_of(name, output)))
     return measured
-
-
-def _scale_of(metric: str, output: OutputFeature) -> Scale:
-    """Return the scale on which intervals of a metric are symmetric."""
-    return Scale.of_range(*value_range(type(get_metric(metric, output))))
 
 
 def _joined(label: str, trainings: Sequence[ModelRows]) -> ModelRows:

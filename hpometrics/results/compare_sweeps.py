@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._formatting import aligned, column, number, spread
+from .._formatting import aligned, column, listed, number, plural, spread
 from .._redaction import is_secret, label_secrets
 from .._text import printable
 from ..config.yaml_text import format_exact
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord
+from ..selection.confirmation import Confirmation
 from ..selection.intervals import Significance, TrialInterval
 from .best import record_of
 from .export import values_shown
 from .leaderboard import where
 from .manifest import Resolved
+from .rescoring import MetricRequest
 from .run_directory import RunDirectory
 from .status import Outcome, counts
 from .verdict import LEVEL, Source, draw_between
@@ -76,9 +78,14 @@ class SweepComparison:
             directions |= values_shown(_picked(rival), rival.resolved)
         for name, direction in directions.items():
             yield [f"{name}{ARROWS[direction]}", *(_value(rival, name) for rival in self.order)]
+            if name != self.order[0].resolved.metric:
+                continue
             intervals = [rival.interval for rival in self.order]
-            if name == self.order[0].resolved.metric and any(intervals):
+            if any(intervals):
                 yield [f"{100 * LEVEL:g}% interval", *(one.bounds if one else "-" for one in intervals)]
+            if any(_confirmation(rival) for rival in self.order):
+                yield ["on new rows", *(_expected(rival) for rival in self.order)]
+                yield ["confirmed", *(_state(rival) for rival in self.order)]
 
     def _params(self) -> list[str]:
         """Return the names of the params of all picks, in the order of the files."""
@@ -94,6 +101,7 @@ class SweepComparison:
         picked = [rival for rival in self.order if rival.best]
         if len(picked) > 1:
             yield _gap(*picked[:2])
+            yield from _basis(picked[:2])
             differing = ", ".join(map(printable, self._differing()))
             yield f"the picked params {f'differ in {differing}' if differing else 'are the same'}"
             places = f"{picked[0].place}, ", f"{picked[1].place}, "
@@ -147,15 +155,50 @@ def _optimized(resolved: Resolved) -> str:
 
 
 def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significance | None:
+    records = [record for rival in (first, second) for record in _picked(rival)]
     sides = [
-        TrialInterval(best.trial, best.epoch, best.value)
-        for best in (first.best, second.best)
-        if best is not None and best.epoch is not None
+        TrialInterval(record.number, record.epoch, record.value)
+        for record in records
+        if record.value is not None and record.epoch is not None and record.epoch >= 0
     ]
-    if first.best is None or len(sides) < 2:
+    if len(sides) < 2:
         return None
-    verdict = Significance(first.best.metric, sides[0], sides[1], level=level)
-    return draw_between(verdict, _source(first), _source(second))
+    verdict = Significance(first.resolved.metric, sides[0], sides[1], level=level)
+    confirmed = all(_confirmation(rival) for rival in (first, second))
+    fresh = _of_fresh_trainings(verdict, first, second) if confirmed else None
+    return fresh or draw_between(verdict, _source(first), _source(second))
+
+
+def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) -> Significance | None:
+    """Return the verdict on two winners by their fresh trainings; None if those kept no rows."""
+    from .compare_trials import (  # with torch, which values of the record do not need
+        StoredTrial,
+        fresh_models,
+    )
+
+    resolved = first.resolved
+    request = MetricRequest(resolved.metric, resolved.direction, resolved.metric)
+    trials = [StoredTrial.of(rival.place, rival) for rival in (first, second)]
+    models, _ = fresh_models(trials, request)
+    if not models:
+        return None
+    level, scale = 1 - verdict.level, trials[0].scale(request)
+    numbers = [(trial.record.number, trial.record.epoch or 0) for trial in trials]
+    intervals = [model.interval(level, scale) for model in models]
+    sides = [
+        TrialInterval(trial, epoch, interval.value, interval)
+        for (trial, epoch), interval in zip(numbers, intervals, strict=True)
+    ]
+    pair = models[0].difference(models[1], level)
+    return replace(
+        verdict,
+        winner=sides[0],
+        runner_up=sides[1],
+        difference=pair.interval,
+        paired=pair.paired,
+        p_value=pair.p_value,
+        kept="fresh",
+    )
 
 
 def _source(rival: Outcome) -> Source:
@@ -168,6 +211,40 @@ def _gap(first: Outcome, second: Outcome) -> str:
         return f"{first.place} and {second.place} are equal in {metric} ({direction})"
     gap = number(direction.worse_by(second.value, first.value))
     return f"{first.place} is better: {metric} by {gap} ({direction})"
+
+
+def _basis(rivals: Sequence[Outcome]) -> Iterator[str]:
+    """Yield what the values of confirmed sweeps are, and which sweep beside them is not confirmed."""
+    confirmed = [rival for rival in rivals if _confirmation(rival)]
+    if confirmed:
+        places = listed(rival.place for rival in confirmed)
+        yield f"the value of {places} is the mean of fresh trainings of its winner"
+    for rival in rivals if confirmed else ():
+        if rival not in confirmed:
+            yield (
+                f"{rival.place} is not confirmed: its value is the best of a search, luck included; "
+                f"hpometrics confirm {rival.place}"
+            )
+
+
+def _confirmation(rival: Outcome) -> Confirmation | None:
+    """Return how the winner was confirmed, if it was trained again."""
+    end = rival.confirmation
+    return end if isinstance(end, Confirmation) and end.honest is not None else None
+
+
+def _expected(rival: Outcome) -> str:
+    """Return the value of a winner on new rows with its interval, if that is known."""
+    end = _confirmation(rival)
+    if end is None or end.honest is None or not end.honest.bias:
+        return "-"
+    interval = end.honest.interval
+    return f"{interval.format(interval.value)} ({interval.bounds})"
+
+
+def _state(rival: Outcome) -> str:
+    end = _confirmation(rival)
+    return "no" if end is None else f"{end.state.value}, {plural(end.standing.seeds, 'fresh training')}"
 
 
 def _other_rows(first: Outcome, second: Outcome) -> Iterator[str]:

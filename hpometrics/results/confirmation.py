@@ -15,7 +15,7 @@ from ..records.trial_record import TrialRecord
 from ..selection.confirmation import CONFIRM, Confirmation
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.rules import Pick
-from ..selection.selection import Best, best_by, median_record
+from ..selection.selection import Best, best_by
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
@@ -67,7 +67,8 @@ def sweep_best(
 ) -> Best:
     """Return the winner of a sweep: the confirmed one, or else the one that the rule of the sweep picks.
 
-    The checkpoint of a confirmed winner is that of the fresh run whose value is the median, not the luckiest.
+    A confirmed winner has the means of its fresh runs, and the checkpoint of that with the median value, not
+    of the luckiest. A trial of a front has what the search measured.
 
     Args:
         home: its run directory.
@@ -83,15 +84,35 @@ def sweep_best(
     if end is None:
         return best_by(records, resolved.optimized, resolved.pick, resolved.unit)
     record = next(record for record in records if record.number == end.winner)
-    best, fresh = Best.of(record, resolved.optimized), _fresh_runs(home, end)
-    return replace(best, checkpoint=median_record(fresh, end.direction).checkpoint) if fresh else best
+    best, winner = Best.of(record, resolved.optimized), end.standing
+    fresh = [] if end.honest is None else fresh_runs(home, end, end.winner)
+    if fresh:
+        return best.trained_again(fresh)
+    if end.honest is None or winner.mean is None:
+        return best
+    return replace(  # the record of a fresh run is lost
+        best,
+        value=winner.mean,
+        values={end.metric: winner.mean},
+        deviation=winner.deviation,
+        repeats=winner.seeds,
+        epoch=None,
+        step=None,
+        seed=None,
+        checkpoint=None,
+        runs=(),
+        confirmed=True,
+    )
 
 
-def _fresh_runs(home: RunDirectory, end: Confirmation) -> list[TrialRecord]:
-    """Read the fresh runs of the winner; none if it is unconfirmed, or if one has lost its record."""
-    places = (home.trial(end.winner) / CONFIRM / str(number) for number in range(1, end.standing.seeds + 1))
+def fresh_runs(home: RunDirectory, end: AnyConfirmation | None, trial: int) -> list[TrialRecord]:
+    """Read the fresh runs of a trial that count; none if one of them failed, or has lost its record."""
+    standings = () if end is None else end.standings
+    seeds = next((one.seeds for one in standings if one.trial == trial), 0)
+    places = (home.trial(trial) / CONFIRM / str(number) for number in range(1, seeds + 1))
     runs = [record for place in places if (record := read_trial(place)) is not None]
-    return runs if end.honest is not None and len(runs) == end.standing.seeds else []
+    is_whole = len(runs) == seeds and all(run.state.trained and run.value is not None for run in runs)
+    return runs if is_whole else []
 
 
 def knee_of_front(end: AnyConfirmation | None, pick: Pick | str) -> Pick | str:
@@ -122,7 +143,7 @@ def confirmed_facts(home: RunDirectory, end: AnyConfirmation | None) -> dict[str
         "trainings": end.trainings,
         "checkpoints": [
             {"value": run.value, "checkpoint": os.path.relpath(run.checkpoint, home.path)}
-            for run in _fresh_runs(home, end)
+            for run in ([] if end.honest is None else fresh_runs(home, end, end.winner))
             if run.checkpoint is not None
         ],
     }

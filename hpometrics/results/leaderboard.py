@@ -136,11 +136,19 @@ def optimal_block(best: Best, records: Sequence[TrialRecord], resolved: Resolved
 
 def where(best: Best, resolved: Resolved) -> str:
     """Return the trial and epoch of the best, with the repeat or the rule where there are several."""
-    run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
     if resolved.others:
         rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"
-    return f"trial {best.trial}, {place_text(best.epoch, best.step)}{run}{rule}"
+    return f"trial {best.trial}, {place_of_best(best)}{rule}"
+
+
+def place_of_best(best: Best) -> str:
+    """Return the epoch of the best, and of which of its trainings that is, where there are several."""
+    place = place_text(best.epoch, best.step)
+    if best.confirmed:
+        count = f"{best.repeats} fresh trainings"
+        return f"{place} of the median of {count}" if best.runs else f"the mean of {count}"
+    return f"{place} of the first of {best.repeats} repeats" if best.repeats > 1 else place
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:

@@ -28,7 +28,7 @@ from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .control import Control
 from .export import best_facts
-from .leaderboard import optimal_block, params_line, result_table
+from .leaderboard import optimal_block, params_line, result_table, where
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, winner_lines
@@ -325,16 +325,16 @@ def _winner(
 def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
         end = stored_confirmation(home, records, resolved)
-        best = record_of(sweep_best(home, end, records, resolved), records)
+        best = sweep_best(home, end, records, resolved)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:
         rule = ", the knee" if resolved.pick == "knee" else ""
-        return f"{front_line(best, resolved)}{rule}   {params_line(best.params, resolved)}"
-    where = f"trial {best.number}, {place_text(best.epoch, best.step)}"
-    value = spread(number(best.value), best.deviation, len(best.repeats))
+        line = front_line(record_of(best, records), resolved)
+        return f"{line}{rule}   {params_line(best.params, resolved)}"
+    value = spread(number(best.value), best.deviation, best.repeats)
     value = f"{resolved.metric} {value}   ({resolved.direction})"
-    return f"{value}   {where}   {params_line(best.params, resolved)}"
+    return f"{value}   {where(best, resolved)}   {params_line(best.params, resolved)}"
 
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ _LISTED = 6  # sets of rows, and trials of each
 _ACCURACY = "accuracy"
 _LOGGED_ACCURACY = re.compile(r"(?:.*/)?(?:val|eval|valid|validation)[_/]acc(?:uracy)?")
 _LABELS = ("winner", "runner-up")
-_ARE = {"rows": "are", "matrix": "is"}
+_ARE: dict[Kept, str] = {"rows": "are", "matrix": "is"}
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
 _NOT_DRAWN = "not computed for these picks; run hpometrics best with --interval 0.95"
 

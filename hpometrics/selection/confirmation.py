@@ -314,15 +314,7 @@ class Confirmation:
         lines += [*self._held_out_lines(self.honest), self._value_line(self.honest), self._reason_line()]
         trainings = f"  {plural(self.trainings, 'training')} of up to {self.planned}"
         lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
-        lines += self._departures() + self._advice(more)
-        if self.extended == 1:
-            wrong, usual = (f"{100 * share:g}%" for share in (1.5 * self.level, self.level))
-            lines.append(f"  extended once: about {wrong} of such verdicts may be wrong, not {usual}")
-        elif self.extended:
-            lines.append(
-                f"  extended {self.extended} times: the trainings after the first extension decide nothing"
-            )
-        return lines
+        return [*lines, *self._departures(), *self._advice(more), *extension_lines(self.extended, self.level)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -439,6 +431,14 @@ class Confirmation:
                 f"{pair.rows_wanted:,} {what} would"
             ]
         return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
+
+
+def extension_lines(extended: int, level: float) -> list[str]:
+    """Return what it means for the verdicts at a level that more was asked for, so often."""
+    if extended > 1:
+        return [f"  extended {extended} times: the trainings after the first extension decide nothing"]
+    wrong, usual = (f"{100 * share:g}%" for share in (1.5 * level, level))
+    return [f"  extended once: about {wrong} of such verdicts may be wrong, not {usual}"] if extended else []
 
 
 def _standing(content: Mapping[str, Any]) -> Standing:

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from .._formatting import aligned, plural
 from ..direction import ARROWS, Direction
-from .confirmation import Confirmation
+from .confirmation import Confirmation, extension_lines
 from .intervals import Interval
 
 
@@ -52,6 +52,7 @@ class FrontConfirmation:
         others: the number of trials of the search's front that were not trained again.
         seeds_matter: whether any training depended on its seed.
         reason: why it ended early.
+        extended: how often more was asked for.
     """
 
     objectives: Mapping[str, Direction]
@@ -63,6 +64,7 @@ class FrontConfirmation:
     others: int = 0
     seeds_matter: bool = True
     reason: str | None = None
+    extended: int = 0
 
     @property
     def front(self) -> list[FrontMember]:
@@ -85,7 +87,7 @@ class FrontConfirmation:
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        facts = {each.name: content[each.name] for each in fields(cls)}
+        facts = {each.name: content[each.name] for each in fields(cls) if each.name in content}
         members = [
             FrontMember(
                 **{**one, "values": {name: Interval(**value) for name, value in one["values"].items()}}
@@ -113,7 +115,8 @@ class FrontConfirmation:
         if not self.seeds_matter:
             return [*lines, "  training does not depend on its seed, so more trainings decide nothing"]
         what = "cover other seeds on these validation rows, on which the epochs were picked"
-        return [*lines, f"  the {100 * (1 - self.level):g}% intervals {what}"]
+        lines.append(f"  the {100 * (1 - self.level):g}% intervals {what}")
+        return [*lines, *extension_lines(self.extended, self.level)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -130,7 +133,9 @@ class FrontConfirmation:
             return f"no longer on the front: trial {member.beaten_by} is better in each objective"
         if member.trial == self.knee:
             return "the knee"
-        return "" if member.on_front else "behind the front, by less than seeds can tell"
+        if member.on_front:
+            return ""
+        return "behind the front" + (", by less than seeds can tell" if self.extended < 2 else "")
 
 
 AnyConfirmation: TypeAlias = Confirmation | FrontConfirmation

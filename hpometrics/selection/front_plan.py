@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from .._formatting import plural
 from ..direction import Direction
@@ -79,6 +80,13 @@ def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -
     return Next(end=_FrontCourse(record, optimized).end(repeats, is_early=bool(missing)))
 
 
+class _Look(NamedTuple):
+    """A comparison of the members of a front."""
+
+    seeds: int
+    trials: frozenset[int]
+
+
 class _FrontCourse:
     """The fresh runs of a front, and what they say."""
 
@@ -106,6 +114,7 @@ class _FrontCourse:
             else:
                 compared[trial] = self._values(trial, seeds)
         members = list(self._members(compared, failures, seeds))
+        looks = self._looks()
         return FrontConfirmation(
             objectives=self._optimized,
             members=tuple(members),
@@ -116,7 +125,18 @@ class _FrontCourse:
             others=len(record.others),
             seeds_matter=not compared or any(map(_varies, compared.values())),
             reason="the time is up" if is_early else None,
+            extended=len(looks) - 1,
         )
+
+    def _looks(self) -> list[_Look]:
+        """Return when members are compared: after the first plan, and after each that extends it."""
+        looks: list[_Look] = []
+        for plan in self._record.plans:
+            trials = {one.trial for one in plan.contenders}
+            earlier = looks[-1] if looks else _Look(0, frozenset())
+            if plan.settings.repeats > earlier.seeds or not trials <= earlier.trials:
+                looks.append(_Look(max(earlier.seeds, plan.settings.repeats), earlier.trials | trials))
+        return looks
 
     @property
     def _level(self) -> float:
@@ -124,8 +144,8 @@ class _FrontCourse:
 
     def _seeds_of(self, trial: int, repeats: int) -> int:
         """Return how many of its first seeds a member has been trained under."""
-        numbers = range(1, repeats + 2)
-        return next(number for number in numbers if (trial, number) not in self._record.runs) - 1
+        missing = (number for number in range(1, repeats + 1) if (trial, number) not in self._record.runs)
+        return next(missing, repeats + 1) - 1
 
     def _values(self, trial: int, seeds: int) -> Values:
         runs = self._record.runs_of(trial, seeds)
@@ -138,6 +158,7 @@ class _FrontCourse:
         trials = list(compared)
         points = [_means(compared[trial]) for trial in trials]
         front = [trials[place] for place in front_of(points, list(self._optimized.values()))]
+        beaten = self._beaten(compared)
         for trial in [*front, *(one for one in self._record.contenders if one not in front)]:
             values = compared.get(trial, {})
             runs = self._record.runs_of(trial, seeds or 1)
@@ -149,14 +170,29 @@ class _FrontCourse:
                 seeds=len(runs),
                 seconds=mean(run.seconds for run in runs) if runs else 0.0,
                 on_front=trial in front,
-                beaten_by=self._better_one(trial, compared),
+                beaten_by=None if trial in front else beaten.get(trial),
                 reason=failures.get(trial),
             )
 
-    def _better_one(self, trial: int, compared: Mapping[int, Values]) -> int | None:
+    def _beaten(self, compared: Mapping[int, Values]) -> dict[int, int]:
+        """Return the members that another one beats in each objective, with the first that does.
+
+        The first plan errs at its level, the first extension at half of it. A further one decides nothing:
+        the verdicts after the first extension stand.
+        """
+        looks = self._looks()
+        look, level = (looks[0], self._level) if len(looks) == 1 else (looks[1], self._level / 2)
+        then = {
+            trial: {name: each[: look.seeds] for name, each in values.items()}
+            for trial, values in compared.items()
+            if trial in look.trials
+        }
+        pairs = ((trial, self._better_one(trial, then, level)) for trial in then)
+        return {trial: better for trial, better in pairs if better is not None}
+
+    def _better_one(self, trial: int, compared: Mapping[int, Values], level: float) -> int | None:
         """Return the first member that is better in each objective at the level shared by the objectives."""
-        level = self._level / len(self._optimized)
-        for other in compared if trial in compared else ():
+        for other in compared:
             gaps = (
                 TwoWay.of_seeds(
                     [
@@ -166,7 +202,8 @@ class _FrontCourse:
                 )
                 for name, direction in self._optimized.items()
             )
-            if other != trial and all(gap.mean > gap.half_width(level) for gap in gaps):
+            share = level / len(self._optimized)
+            if other != trial and all(gap.mean > gap.half_width(share) for gap in gaps):
                 return other
         return None
 

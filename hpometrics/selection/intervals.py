@@ -13,11 +13,13 @@ from .._redaction import excerpt
 from ..exceptions import RecordError
 from ..records._json import FORMAT_KEY
 
-Kept = Literal["rows", "matrix"]
+Kept = Literal["rows", "matrix", "fresh"]
 
 _HOW = {
     ("rows", True): "by the rows of both trials, which are the same (paired)",
     ("rows", False): "by the rows of each trial alone (unpaired)",
+    ("fresh", True): "over fresh trainings of both and rows, which are the same (paired)",
+    ("fresh", False): "over fresh trainings of both and the rows of each (unpaired)",
     ("matrix", False): "by the confusion matrix of each trial alone (unpaired)",
 }
 

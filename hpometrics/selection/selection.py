@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +16,17 @@ from .._ludwig import ReadableObjective
 from .._redaction import excerpt, mask_secrets
 from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
-from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in, place_text
+from ..records.trial_record import (
+    Reading,
+    Repeat,
+    TrialRecord,
+    TrialState,
+    deviation,
+    mean,
+    mean_values,
+    number_in,
+    place_text,
+)
 from .rules import CHEAPEST, SECONDS, WITHIN_ERROR, At, CostUnit, Pick, violation
 
 Objectives = Sequence[Direction]
@@ -32,8 +42,10 @@ class Best(ReadableObjective):
 
     `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it;
     `checkpoint` is the state at its end, if kept, and `step` the steps done by then, if they are counted.
-    Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
-    are those of the first. Of several objectives `metric`, `direction` and `value` are those of the first;
+    `seed` is that of this training. Of a trial with several repeats values are means, `deviation` is that of
+    the value, `runs` has each repeat, and epoch, seed and checkpoint are those of the first. A `confirmed`
+    winner has the means of its fresh trainings, and the epoch, seed and checkpoint of their median: the one
+    with the median value. Of several objectives `metric`, `direction` and `value` are those of the first;
     `optimized` has the direction of each, `scores` the values in the same order.
     """
 
@@ -49,6 +61,9 @@ class Best(ReadableObjective):
     repeats: int = 1
     optimized: Mapping[str, Direction] = field(default_factory=dict)
     step: int | None = None
+    seed: int | None = None
+    runs: tuple[Repeat, ...] = ()
+    confirmed: bool = False
 
     @classmethod
     def of(cls, record: TrialRecord, optimized: Mapping[str, Direction]) -> Self:
@@ -68,6 +83,26 @@ class Best(ReadableObjective):
             repeats=max(1, len(record.repeats)),
             optimized=dict(optimized),
             step=record.step,
+            seed=record.seed,
+            runs=record.repeats,
+        )
+
+    def trained_again(self, fresh: Sequence[TrialRecord]) -> Self:
+        """Return it as a confirmed winner, with what its fresh trainings measured."""
+        runs, median = tuple(record.as_repeat() for record in fresh), median_record(fresh, self.direction)
+        values = [run.value for run in runs]
+        return replace(
+            self,
+            value=mean(values),
+            values={**median.picked_values, **mean_values(runs)},
+            deviation=deviation(values),
+            repeats=len(runs),
+            epoch=None if median.epoch is None or median.epoch < 0 else median.epoch,
+            step=median.step,
+            seed=median.seed,
+            checkpoint=median.checkpoint,
+            runs=runs,
+            confirmed=True,
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ..direction import Direction
 from ..exceptions import RunError
-from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in, numbers_of
+from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in
 from .rules import SECONDS, At, Constraint, CostUnit, violation_of
 from .selection import Picker
 
@@ -90,19 +90,12 @@ class TrialAttempts:
         return replace(base, state=TrialState.FAILED, reason=reason, value=value)
 
     def _after_repeat(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
-        repeats = (*base.repeats, _repeat(run))
+        repeats = (*base.repeats, run.as_repeat())
         value = mean(repeat.value for repeat in repeats)
         base = replace(base, reason=None, constraints={}, repeats=repeats, value=value)
         if len(repeats) < self.repeats:
             return replace(base, state=TrialState.RUNNING)
         return apply_constraints(replace(base, state=TrialState.COMPLETE), self.bounds)
-
-
-def _repeat(run: TrialRecord) -> Repeat:
-    if run.value is None or run.epoch is None:
-        raise RunError(f"trial {run.number} is {run.state.value} without a value")
-    values = numbers_of(run.picked_values)
-    return Repeat(run.seed, run.value, run.epoch, len(run.epochs), run.seconds, run.ended_by, values)
 
 
 def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:

@@ -90,6 +90,12 @@ def test_the_winner_has_the_mean_of_its_fresh_runs(tmp_path):
         winner.deviation,
         winner.seeds,
     )
+    runs = [
+        read_trial(tmp_path / f"trials/{winner.trial:04}/{CONFIRM}/{n}") for n in range(1, winner.seeds + 1)
+    ]
+    (median,) = [run for run in runs if run.value == sorted(winner.values)[(len(runs) - 1) // 2]]
+    assert (settled.best.epoch, settled.best.seed) == (median.epoch, median.seed)
+    assert settled.best.values == {"score": winner.mean}
     assert settled.honest.mean == pytest.approx(winner.mean)
     assert {one.trial for one in (winner, *others)} == {0, 1, 2}
     words = {"decided": "decided", "tied": "practically tied", "spent": "not decided"}

@@ -13,7 +13,12 @@ import scipy.stats
 import torch
 from click.testing import CliRunner, Result
 from ranx.statistical_tests import paired_student_t_test
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import hpometrics
 from hpometrics import Category, PerUser, compare
@@ -282,6 +287,28 @@ def test_files_are_joined_by_id(files):
     assert found["notes"] == ["left out: 3 rows of close.csv, whose id is not in each file"]
 
 
+def test_files_of_scikit_learn_models_are_compared_as_by_scipy(tmp_path):
+    """McNemar's test is the binomial one of the rows that differ; of Brier scores it is the paired t."""
+    x, y = load_breast_cancer(return_X_y=True)
+    fitted = [make_pipeline(StandardScaler(), LogisticRegression()).fit(x[:380], y[:380])]
+    fitted.append(GaussianNB().fit(x[:380], y[:380]))
+    scores = [model.predict_proba(x[380:])[:, 1] for model in fitted]
+    for name, score in zip("ab", scores, strict=True):
+        columns = {"target": y[380:], "prediction": (score > 0.5).astype(int), "probability": score}
+        np.savez(tmp_path / f"{name}.npz", **columns)
+    asked = ["--metric", "accuracy", "--metric", "brier", "--output", "binary", "--raw", "--json"]
+    found = json.loads(command(tmp_path / "a.npz", tmp_path / "b.npz", *asked).stdout)
+    right = [(score > 0.5) == y[380:] for score in scores]
+    alone = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+    accuracy, brier = ({**one, **one["pairs"][0]} for one in found)
+    assert accuracy["alone"] == list(alone) and sum(alone) > 0 and accuracy["rows"] == len(y) - 380 < 200
+    assert accuracy["p_value"] == pytest.approx(scipy.stats.binomtest(alone[0], sum(alone)).pvalue)
+    expected = scipy.stats.ttest_rel(*((score - y[380:]) ** 2 for score in scores))
+    low, high = expected.confidence_interval()
+    assert brier["p_value"] == pytest.approx(expected.pvalue) and brier["test"] == "paired t"
+    assert (brier["difference"]["low"], brier["difference"]["high"]) == pytest.approx((low, high))
+
+
 def test_several_metrics_are_corrected_together(files):
     """Holm over all that are asked for in one call."""
     names = ("--metric", "accuracy", "--metric", "f1", "--metric", "brier")
@@ -433,3 +460,26 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout
     else:
         assert other.exit_code == 2 and "brier cannot be computed from a confusion matrix" in other.stderr
+
+
+def test_contenders_are_compared_by_their_fresh_trainings(sweep, folder):
+    """Under shared seeds, over seeds and rows as in the confirmation; a line says which were compared."""
+    (folder / "row_engine.py").write_text(
+        ENGINE.replace("manual_seed(epoch)", "manual_seed(run.seed + epoch)")
+    )
+    text = f"{SWEEP.replace('KEPT', 'rows')}confirm: {{top: 2, repeats: 3, equivalence: 0}}\n"
+    assert sweep(text).exit_code == 0
+    end = json.loads((folder / "runs/sweep/confirm.json").read_text())["end"]
+    (look,) = end["looks"]
+    (pair,) = look["pairs"]
+    sides = [f"runs/sweep:{pair[name]}" for name in ("leader", "trial")]
+    (found,) = json.loads(command(*sides, "--json").stdout)
+    assert found["seeds"] == 3
+    assert found["pairs"][0]["difference"]["value"] == pytest.approx(pair["difference"])
+    assert found["pairs"][0]["p_value"] == pytest.approx(pair["p_value"], rel=1e-6)
+    assert found["notes"] == ["compared by 3 fresh trainings of each, under the same seeds"]
+    (other,) = {0, 1, 2} - {one["trial"] for one in end["standings"]}
+    single = command(sides[0], f"runs/sweep:{other}")
+    assert single.exit_code == 0, single.output
+    said = f"which luck has picked: runs/sweep:{other} was not trained again"
+    assert said in single.stdout and "trainings each" not in single.stdout

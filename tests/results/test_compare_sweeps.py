@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from sample_records import FOUR, trial, written
 from sample_sweeps import SEVERAL, changed
@@ -198,6 +200,58 @@ def test_what_is_stored_tells_whether_it_is_a_coin_toss(sweep, folder):
     )
     for side, directory in zip(("winner", "runner_up"), told["between"], strict=True):
         assert f"  {directory}, trial {told[side]['trial']}: " in text
+
+
+NOISY = """\
+import torch
+
+
+def train(params, run):
+    target = torch.arange(100) % 2
+    for epoch in run.epochs():
+        noise = torch.rand(100, generator=torch.Generator().manual_seed(run.seed % 2**31 + epoch))
+        run.update(probabilities=(target + params["noise"] * (noise - 0.5) * 4).sigmoid(), target=target)
+"""
+FRESH = """\
+engine: {target: noisy_engine:train, output: binary}
+space: {noise: {float: [0.3, 1.0]}}
+metrics: {optimize: roc_auc}
+search: {seed: SEED}
+budget: {trials: 3, epochs: 2}
+results: {statistics: rows, dir: runs/NAME}
+confirm: {top: 2, repeats: 3, equivalence: 0}
+"""
+
+
+def test_confirmed_sweeps_are_compared_by_fresh_trainings(sweep, folder):
+    """The means of the winners stand side by side; the difference is that of the two-way table."""
+    (folder / "noisy_engine.py").write_text(NOISY)
+    plain = FRESH.partition("confirm:")[0]
+    for name, seed, text in (("a", "1", FRESH), ("b", "2", FRESH), ("plain", "1", plain)):
+        ran = sweep(text.replace("NAME", name).replace("SEED", seed))
+        assert ran.exit_code == 0, ran.output
+    best = {name: yaml.safe_load(Path(f"runs/{name}/best.yaml").read_text()) for name in ("a", "b")}
+    result = compared("runs/a", "runs/b", "--interval", "0.95")
+    assert result.exit_code == 0, result.output
+    told, order = rows(result), [place.rpartition("/")[2] for place in rows(result)[""]]
+    means = [best[name]["confirmed"]["mean"] for name in order]
+    assert [float(cell.split()[0]) for cell in told["roc_auc ^"]] == pytest.approx(means, abs=1e-6)
+    assert means == sorted(means, reverse=True)
+    assert all("3 fresh trainings" in cell for cell in told["confirmed"])
+    low = best[order[0]]["confirmed"]["honest"][1]
+    assert f"({low:.3f} .." in told["on new rows"][0]
+    words = f"the value of runs/{order[0]} and runs/{order[1]} is the mean of fresh trainings of its winner"
+    assert words in result.stdout and "over fresh trainings of both and rows" in result.stdout
+    both = json.loads(compared("runs/a", "runs/b", "--interval", "0.95", "--json").stdout)
+    difference = both["difference"]
+    assert (difference["kept"], difference["paired"]) == ("fresh", True)
+    assert [difference[side]["value"] for side in ("winner", "runner_up")] == pytest.approx(means)
+    picks = [f"runs/{name}" for name in order]
+    (models,) = json.loads(compared(*picks, "--metric", "roc_auc", "--json").stdout)
+    assert models["pairs"][0]["p_value"] == difference["p_value"] and models["seeds"] == 3
+    assert models["notes"] == ["compared by 3 fresh trainings of each, under seeds of their own"]
+    beside = compared("runs/a", "runs/plain").stdout
+    assert "runs/plain is not confirmed: its value is the best of a search" in beside
 
 
 def test_what_was_not_kept_has_its_reason(runs):

@@ -21,7 +21,8 @@ from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
 
 from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
 from hpometrics.cli.main import main
-from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import TrialRecord, TrialState, mean
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner.confirm import time_used
 
@@ -111,15 +112,42 @@ def test_the_median_training_of_the_winner_is_loaded(sweep, folder):
     model = torch.nn.Linear(4, 1)
     loaded = load_best(HOME, model=model)
     assert loaded.checkpoint == HOME / best["checkpoint"] and loaded.params == best["params"]
-    assert SweepResult.read(HOME).origin.endswith(
-        f"; the model of its median training is {best['checkpoint']}"
-    )
+    place = f"epoch {best['epoch']} of the median of {len(kept)} fresh trainings"
+    origin = f"trial {best['trial']}, {place}, seed {best['seed']}; its model is {best['checkpoint']}"
+    assert SweepResult.read(HOME).origin == origin
     rows = torch.linspace(-1, 1, 256).reshape(64, 4)
     roc_auc = get_metric("roc_auc", output=Binary())
     roc_auc.update(logits=model(rows)[:, 0].detach(), target=(rows.sum(1) > 0).long())
     assert float(roc_auc.compute()) == kept[best["checkpoint"]]
     with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint holds model, optimizer"):
         SweepResult.read(HOME).load_best(scheduler=model)
+
+
+def test_the_best_is_of_the_fresh_trainings_wherever_it_is_read(sweep, folder):
+    """Means of all, with the epoch and seed of the median; the search's own value is `search_value`."""
+    result = sweep(LEARNED)
+    best = yaml.safe_load((HOME / "best.yaml").read_text())
+    runs = [read_trial(HOME / f"trials/{run[:4]}/confirm/{run[5:]}") for run in fresh_runs()]
+    runs = [run for run in runs if run.params == best["params"]]
+    median = next(run for run in runs if run.checkpoint == HOME / best["checkpoint"])
+    assert best["repeats"] == [{"seed": run.seed, "value": run.value, "epoch": run.epoch} for run in runs]
+    assert best["value"] == mean(run.value for run in runs) == best["confirmed"]["mean"]
+    assert best["values"] == {
+        name: mean(run.picked_values[name] for run in runs) for name in median.picked_values
+    }
+    assert (best["epoch"], best["seed"]) == (median.epoch, median.seed)
+    searched = RunDirectory(HOME).trial_record(best["trial"])
+    assert searched.value == best["confirmed"]["search_value"] and searched.seed != best["seed"]
+    shown = f"roc_auc: {best['value']:.6g} +- {best['deviation']:.2g} ({len(runs)})"
+    assert shown in result.stdout and shown.replace(":", "") in command("status", HOME).stdout
+    read = SweepResult.read(HOME).best
+    assert (read.value, read.values, read.seed) == (best["value"], best["values"], best["seed"])
+    for arguments in (("best", HOME, "-f", "json"), ("status", HOME, "--json")):
+        facts = json.loads(command(*arguments).stdout)
+        assert facts.get("best", facts) == best
+    shutil.rmtree(HOME / f"trials/{best['trial']:04}/confirm")
+    lost = SweepResult.read(HOME).best
+    assert (lost.value, lost.epoch, lost.seed, lost.checkpoint) == (best["value"], None, None, None)
 
 
 @pytest.mark.parametrize("workers", WORKERS)

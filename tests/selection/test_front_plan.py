@@ -95,6 +95,42 @@ def test_a_member_leaves_the_front_by_what_seeds_can_tell():
     assert "behind the front, by less than seeds can tell" in str(end)
 
 
+def extended(*repeats, runs=RUNS):
+    """How a front ends that is first trained under so many seeds, and then under more."""
+    full = record(runs)
+    contenders = full.plans[0].contenders
+    plans = [ConfirmationPlan(ConfirmSettings(3, count, until="spent"), contenders) for count in repeats]
+    return plan_front(replace(full, plans=plans), GOALS).end
+
+
+def test_an_extension_errs_at_half_the_level_and_a_further_one_decides_nothing():
+    """One look at 5 %, one at 2.5 %; the verdicts after that one stand, and a line says so."""
+    ahead = np.array([0.1, 0.12, 0.11, 0.1, 0.12, 0.11])
+    gaps = np.array([0.005, 0.02, 0.02, 0.02, 0.02, 0.016])
+    runs = {2: (list(0.5 + gaps), list(1 - ahead)), 5: ([0.5] * 6, [1.0] * 6)}
+    p = [scipy.stats.ttest_1samp(gaps[:count], 0).pvalue for count in (3, 4, 5)]
+    assert p[0] > 0.025 > p[1] > 0.0125 > p[2]  # of two objectives: the level and its half, shared
+    assert extended(4, runs=runs).member(5).beaten_by == 2
+    once = extended(3, 4, runs=runs)
+    assert once.member(5).beaten_by is None and once.extended == 1
+    assert str(once).splitlines()[-1] == "  extended once: about 7.5% of such verdicts may be wrong, not 5%"
+    assert extended(3, 5, runs=runs).member(5).beaten_by == 2
+    twice = extended(3, 4, 6, runs=runs)
+    assert twice.member(5).beaten_by is None and "behind the front\n" in f"{twice}\n".replace("  \n", "\n")
+    assert "extended 2 times: the trainings after the first extension decide nothing" in str(twice)
+    assert extended(3, 5, 6, runs=runs).member(5).beaten_by == 2
+    assert extended(6, 3, runs=runs).extended == 0
+
+
+def test_a_trial_that_joins_extends_the_front():
+    """With as many seeds as the others have."""
+    full = record()
+    first, *_, last = full.plans[0].contenders
+    plans = [full.plans[0]._replace(contenders=(first, last)), full.plans[0]]
+    end = plan_front(replace(full, plans=plans), GOALS).end
+    assert end.extended == 1 and len(end.members) == 3
+
+
 def test_what_is_missing_is_trained_by_seed():
     """A trial that failed is not trained again."""
     runs = {7: ([0.9], [9.0]), 2: ([0.8, 0.8], [5.0, 5.0]), 5: ([float("nan")], [1.0])}
@@ -140,7 +176,10 @@ def test_a_front_of_one_trial_has_nobody_beside_it():
 def test_it_reads_back():
     """Through strict JSON."""
     for end in (ended(), ended(bounds=[Constraint.parse("ms <= 0.5")])):
-        assert FrontConfirmation.from_json(json.loads(json.dumps(asdict(end), allow_nan=False))) == end
+        content = json.loads(json.dumps(asdict(end), allow_nan=False))
+        assert FrontConfirmation.from_json(content) == end
+        del content["extended"]  # as earlier versions wrote it
+        assert FrontConfirmation.from_json(content) == end
 
 
 def test_equal_members_rarely_beat_each_other():

@@ -356,3 +356,19 @@ def test_sums_of_clusters_are_no_single_rows():
     each = np.arange(4)
     assert summed.pairs == compare_models(rows, metric="accuracy", direction=MAXIMIZE, clusters=each).pairs
     assert summed.clusters == 4 and "4 clusters: " in str(summed)
+
+
+def test_paired_rows_are_those_of_statsmodels():
+    """The figures of `DescrStatsW(a - b).ttest_mean`, `tconfint_mean` and of `ttost_paired`, 0.15.0."""
+    a = [0.2, 0.9, 0.4, 0.7, 0.3, 0.8, 0.55, 0.61, 0.43, 0.77]
+    b = [0.25, 0.7, 0.35, 0.72, 0.1, 0.6, 0.5, 0.66, 0.3, 0.59]
+    found = compared(a, b)
+    assert found.pair.test == "paired t"
+    assert found.p_value == pytest.approx(0.025897574461329623, rel=1e-9)
+    ends = (found.difference.low, found.difference.high)
+    assert ends == pytest.approx((0.013410244162303617, 0.16458975583769642), rel=1e-9)
+    # two one-sided tests: p = 0.00446 of 0.2, and 0.0506 of 0.15, which does not reach the level
+    assert compared(a, b, equivalence=0.2).verdict is Verdict.EQUIVALENT
+    assert compared(a, b, equivalence=0.15).verdict is Verdict.A_BETTER
+    at_its_level = compared(a, b, equivalence=0.15, level=0.0507)
+    assert at_its_level.verdict is Verdict.EQUIVALENT

@@ -26,11 +26,11 @@ from ...config.yaml_text import dump_yaml, format_short
 from ...direction import ARROWS, LEGEND
 from ...exceptions import ConfigError
 from ...records._files import write_text
-from ...records.trial_record import TrialRecord, TrialState, place_text
+from ...records.trial_record import TrialRecord, TrialState
 from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
-from ..best import MetricPick, pick_of_sweep, picks_by_metric, record_of
-from ..leaderboard import optimal_block, optimal_params, optimal_values, ranked_rows
+from ..best import MetricPick, pick_of_sweep, picks_by_metric
+from ..leaderboard import optimal_block, optimal_params, optimal_values, place_of_best, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
 from .drawing import data_rows
@@ -161,12 +161,11 @@ class Report(Outcome):
         """The best trial, and the place of its model."""
         if self.best is None:
             return str(self.reason)
-        model, record = self.best.checkpoint, record_of(self.best, self.records)
-        whose = "its model" if model == record.checkpoint else "the model of its median training"
-        model_text = "" if model is None else f"; {whose} is {os.path.relpath(model, self.directory)}"
+        best, model = self.best, self.best.checkpoint
+        model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
-        place = place_text(self.best.epoch, self.best.step)
-        return f"trial {self.best.trial}, {place}, seed {record.seed}{rule}{model_text}"
+        seed = f", seed {best.seed}" if best.runs or not best.confirmed else ""
+        return f"trial {best.trial}, {place_of_best(best)}{seed}{rule}{model_text}"
 
     @property
     def table(self) -> list[list[str]]:
