@@ -180,7 +180,8 @@ def verify(directory: Path, trials: int, backend: str | None, workers: int | Non
 
     The command first trains a sample of the complete trials here, one after another, the best first. Then it
     trains the first trials of the search on another backend, with another number of workers and no pruner. It
-    compares each value of each epoch to the last digit, and writes nothing into the directory.
+    compares each value of each epoch to the last digit, and writes nothing into the directory. The points of
+    a sampler that learns are drawn again from the recorded results, without training.
 
     Exit code 1: something differs.
     """

@@ -150,7 +150,8 @@ class RayBackend(BackendSection):
     use no GPU, because all memory of a GPU is freed only when the process ends."""
     storage: Directory | None = None
     """Place of Ray's own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
-    unless given. Every machine of a cluster must see it, and the run directory."""
+    unless given. Every machine of a cluster must see it, and the run directory. Checkpoints are kept in the
+    run directory, not there; `results.copy_to` copies them to an object store."""
     address: Address | None = None
     """A running cluster: `auto` finds the one of this machine, `host:6379` names its head; unless given, a
     cluster is started on this machine."""

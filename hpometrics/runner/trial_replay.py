@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,10 @@ import torch
 from .._formatting import first_of, plural
 from .._imports import version_changes
 from .._text import one_line, printable
-from ..backends.optuna.trial_queue import fixed_numbers
 from ..backends.registry import BACKENDS
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
-from ..config.plan import Plan, make_plan
+from ..config.plan import make_plan
 from ..config.yaml_text import dump_yaml
 from ..exceptions import ConfigError, RecordError, RunError
 from ..records._json import check_format
@@ -40,15 +37,11 @@ from ..selection.trial_attempts import TrialAttempts
 from ..space.draws import derive_seed
 from .context import spec_facts
 from .imported_engine import import_engine, settle
-from .planned_trials import planned_again
+from .planned_trials import asks_of, difference_of_draws, draw_again, planned_again, search_again
 from .sweep import Options, run_command
 
 Tell = Callable[[str], object]
 TellFacts = Callable[[dict[str, Any]], object]
-_DRAWN_ALIKE = ("random", "qmc")
-"""The samplers that draw the first trials alike, whatever the number of trials and of workers."""
-_OF_A_TRIAL = ("epochs", "steps", "every", "trial_time", "patience", "repeats", "retries")
-"""The budgets that change the values of a trial."""
 
 
 class TrialReplay:
@@ -324,7 +317,8 @@ def verify_sweep(
 
     Here, a sample of the complete trials is trained one after another, the best first. Elsewhere, the first
     trials of the search are trained by another number of workers of another backend, without its pruner.
-    Every value of every epoch is compared, to the last digit. Nothing is written into the directory.
+    Every value of every epoch is compared, to the last digit. A sampler that learns draws all its points
+    again from the recorded results, see `draw_again`. Nothing is written into the directory.
 
     Args:
         path: the run directory.
@@ -345,28 +339,39 @@ def verify_sweep(
         replay = TrialReplay(path, number)
         here.add(replay.record, replay.run_all()[0])
     tell("\n".join(here.lines()))
+    asks = asks_of(home, records)
+    redrawn = draw_again(home, records, asks)
+    if redrawn is not None:
+        tell("\n".join(redrawn.lines()))
     first = _first_trials(records, count)
     if BACKENDS[resolved.backend].has_points:
         tell("a list has no workers, so its trials were trained here only")
     elif not first:
         tell("trial 0 has not ended, or continued from the state of another, so there is no second search")
     else:
-        elsewhere = _verify_elsewhere(home, resolved, first, backend, workers)
+        added = {number for number, ask in asks.items() if ask.point}
+        elsewhere = _verify_elsewhere(home, resolved, first, added, backend, workers)
         tell("\n".join(elsewhere.lines()))
     ways = [here] if elsewhere is None else [here, elsewhere]
     differ = sum(bool(differences) for way in ways for differences in way.differences.values())
     trained = sum(len(way.differences) for way in ways)
     changed = version_changes(dict(resolved.versions))
+    is_redrawn = redrawn is None or not redrawn.differences
     if differ:
         tell(f"{differ} of {plural(trained, 'training')} did not come out as recorded")
-        tell(f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION)
     else:
         epochs = sum(sum(way.epochs.values()) for way in ways)
         tell(f"{plural(trained, 'training')} with {plural(epochs, 'epoch')} as recorded, to the last digit")
+    if not is_redrawn:
+        tell("a point of the sampler did not come out as recorded")
+    is_same = is_redrawn and not differ
+    if not is_same:
+        tell(f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION)
     if tell_facts is not None:
-        facts = {"sweep": resolved.name, "reproduced": not differ, "versions_changed": changed}
-        tell_facts({**facts, "trainings": [way.to_json() for way in ways]})
-    return DIFFERENT if differ else SAME
+        facts = {"sweep": resolved.name, "reproduced": is_same, "versions_changed": changed}
+        draws = {} if redrawn is None else {"draws": redrawn.to_json()}
+        tell_facts({**facts, "trainings": [way.to_json() for way in ways], **draws})
+    return SAME if is_same else DIFFERENT
 
 
 def _sample(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], count: int) -> list[int]:
@@ -392,6 +397,7 @@ def _verify_elsewhere(
     home: RunDirectory,
     resolved: Resolved,
     first: Sequence[TrialRecord],
+    added: Collection[int],
     backend: str | None,
     workers: int | None,
 ) -> Verification:
@@ -400,11 +406,9 @@ def _verify_elsewhere(
     backend = backend or ("optuna" if resolved.backend == "ray" else "ray")
     workers = workers or (1 if (before.get("workers") or 1) > 1 else 2)
     numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
-    problem, added = None, set[int]()
-    with suppress(RecordError, StopIteration):  # without its study no trial is known to be added
-        added = fixed_numbers(next(filter(Path.exists, (home.study, home.journal))))
+    problem = None
     with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
-        config = _other_search(planned_again(home), resolved, first, added)
+        config = search_again(planned_again(home), resolved, first, added)
         config["backend"] = {backend: _section_of(backend, workers, resolved)}
         config["results"] = {**config["results"], "dir": folder, "report": "none"}
         document = parse_document(dump_yaml(config), resolved.file or str(home.resolved))
@@ -429,44 +433,12 @@ def _section_of(backend: str, workers: int, resolved: Resolved) -> dict[str, Any
     return section | ({"resources": {"gpu": min(1.0, gpus / workers)}} if gpus else {})
 
 
-def _other_search(
-    plan: Plan, resolved: Resolved, first: Sequence[TrialRecord], added: Collection[int]
-) -> dict[str, Any]:
-    """Return a sweep of the first trials alone; the params of a sampler that learns are given to it.
-
-    So are those of trials that were added by hand, among the draws of a sampler that does not learn.
-    """
-    config = deepcopy(dict(resolved.config))
-    for key in ("confirm", "tags", "note"):
-        config.pop(key, None)
-    config["metrics"].pop("pick", None)
-    budget = {name: value for name, value in config["budget"].items() if name in _OF_A_TRIAL}
-    config["budget"] = {**budget, "trials": len(first)}
-    search = config["search"]
-    learns = plan.sampler not in _DRAWN_ALIKE or "from" in search
-    names = plan.space.params.keys() - plan.config.engine.params.keys()
-    points: list[dict[str, Any]] = [] if learns else [*search.get("start", ())]
-    for one in first[len(points) :]:
-        given = learns or one.number in added
-        points.append({name: value for name, value in one.given.items() if name in names and given})
-    if learns:
-        search = {"sampler": "random", "seed": search["seed"]}
-    if any(points):
-        search["start"] = points
-    config["search"] = {key: value for key, value in search.items() if key != "prune_by"} | {"pruner": "none"}
-    config["results"] |= {"checkpoints": "none", "loggers": []}
-    config["results"].pop("copy_to", None)
-    return config
-
-
 def _differences(recorded: TrialRecord, again: TrialRecord | None) -> Iterator[str]:
     """Yield what differs between a record and the same trial of another run."""
     if again is None:
         yield "was not trained"
-    elif differing := [name for name in recorded.given if recorded.given[name] != again.given.get(name)]:
-        name = differing[0]
-        drawn = f"{name} was drawn as {again.given.get(name)!r}, recorded {recorded.given[name]!r}"
-        yield f"{drawn} (another version of the sampler, or added by hand)"
+    elif difference := difference_of_draws(again.given, recorded.given):
+        yield difference
     elif TrialState.FAILED in (recorded.state, again.state):
         ends = [_failure(one) or one.state.value for one in (again, recorded)]
         if ends[0] != ends[1]:

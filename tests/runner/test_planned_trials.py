@@ -6,7 +6,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.planned_trials import sample
+from hpometrics.runner.planned_trials import Redraw, asks_of, draw_again, sample
 
 TPE = changed("{sampler: random, seed: 3}", "{sampler: {tpe: {n_startup_trials: 2}}, seed: 3}")
 
@@ -106,3 +106,87 @@ def test_a_search_that_was_not_a_population_is_not_replayed(sweep):
         "search.pruner: pbt_replay: runs/sweep was a search with pruner: none, in which no" in refused.stderr
     )
     assert "name the directory of a search by pbt or pb2" in refused.stderr
+
+
+EIGHT = TPE.replace("trials: 4", "trials: 8")
+LEARNERS = {
+    "tpe": EIGHT,
+    "pruned": EIGHT.replace("seed: 3}", "seed: 3, pruner: {median: {min_trials: 1}}}"),
+    "hyperband": EIGHT.replace("seed: 3}", "seed: 3, pruner: hyperband}"),
+    "nsga2": EIGHT.replace("tpe: {n_startup_trials: 2}", "nsga2: {population_size: 2}"),
+    "gp": EIGHT.replace("tpe: {n_startup_trials: 2}", "gp: {n_startup_trials: 5}"),
+    "journal": f"{EIGHT}backend: {{optuna: {{storage: journal}}}}\n",
+    "memory": f"{EIGHT}backend: {{optuna: {{storage: memory}}}}\n",
+}
+
+
+def redrawn(folder, moved=None):
+    """The points of the sweep in this folder drawn again; some trials end at another time."""
+    home = RunDirectory(folder / "runs/sweep")
+    records = home.records()
+    asks = asks_of(home, records)
+    for number, ended in (moved or {}).items():
+        asks[number] = asks[number]._replace(ended=ended)
+    return draw_again(home, records, asks)
+
+
+def change_value(folder, number, value):
+    """Change the value in the record of a trial."""
+    file = folder / f"runs/sweep/trials/{number:04}/trial.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"value": value}))
+
+
+@pytest.mark.parametrize("text", LEARNERS.values(), ids=LEARNERS)
+def test_the_recorded_results_draw_the_recorded_points(sweep, folder, text):
+    """All of them, without training; also where a pruner stopped trials or no study is stored."""
+    assert sweep(text).exit_code == 0
+    name = "".join(name for name in ("nsga2", "gp") if f"{{{name}:" in text) or "tpe"
+    assert redrawn(folder) == Redraw(name, same=8)
+
+
+def test_given_points_are_not_drawn(sweep, folder):
+    """Those of the file, whole or in part, and the best of an earlier sweep."""
+    sweep(EIGHT.replace("seed: 3}", "seed: 3, start: [{lr: 0.02, size: small}, {lr: 0.03}]}"))
+    assert redrawn(folder) == Redraw("tpe", same=7, given=1)
+    (folder / "runs/sweep").rename(folder / "runs/old")
+    sweep(SWEEP.replace("seed: 3}", "seed: 4, from: runs/old}"))
+    assert redrawn(folder) == Redraw("random", same=3, given=1)
+
+
+def test_points_that_no_result_changes_are_left_to_a_second_search(sweep, folder):
+    """Random draws, a grid and a list."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2]}").replace("random", "grid")
+    points = "backend: {list: [{lr: 0.01, depth: 1, width: 8}]}"
+    for text in (SWEEP, grid, changed("search: {sampler: random, seed: 3}", points)):
+        assert sweep(text, "--fresh").exit_code == 0
+        assert redrawn(folder) is None
+
+
+def test_a_point_that_the_results_do_not_draw_is_named(sweep, folder):
+    """It is the first that depends on a changed result; the later ones are not compared."""
+    sweep(EIGHT)
+    change_value(folder, 2, 0.0)
+    again = redrawn(folder)
+    (number,) = again.differences
+    assert (again.same, again.note) == (number, None) and number > 2
+    assert "was drawn as" in again.differences[number]
+    assert "later points depend on it" in [*again.lines()][-1]
+
+
+def test_points_drawn_while_others_trained_are_no_difference(sweep, folder):
+    """The record does not have which results the sampler knew; where they come out, they count."""
+    sweep(EIGHT)
+    last = asks_of(home := RunDirectory(folder / "runs/sweep"), home.records())[7].ended
+    assert redrawn(folder, {0: last}).note.startswith("from trial ")
+    assert redrawn(folder, {7: None}) == Redraw("tpe", same=8)
+
+
+def test_a_sampler_without_a_seed_draws_nothing_again(sweep, folder):
+    """Its points are the product of all its draws."""
+    (folder / "own.py").write_text(
+        "from optuna.samplers import RandomSampler\n\n\nclass Own(RandomSampler):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+    )
+    sweep(changed("sampler: random", "sampler: own:Own"))
+    again = redrawn(folder)
+    assert (again.same, again.note) == (0, "its class takes no seed, so it cannot draw its points again")

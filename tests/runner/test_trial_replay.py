@@ -216,6 +216,9 @@ def verify(*arguments: str) -> Result:
 
 
 TPE = "search: {sampler: tpe, seed: 3, pruner: {median: {min_trials: 1}}}"
+LEARNING = changed("sampler: random", "sampler: {tpe: {n_startup_trials: 2}}").replace(
+    "trials: 4", "trials: 8"
+)
 WAYS = {
     "random": SWEEP,
     "qmc": changed("sampler: random", "sampler: qmc"),
@@ -325,6 +328,23 @@ def test_params_that_the_sampler_does_not_draw_are_named(swept, folder):
     hint = "(another version of the sampler, or added by hand)"
     assert elsewhere[2] == f"  trial 1: lr was drawn as {drawn}, recorded 0.05 {hint}"
     assert [line.endswith("3 epochs as recorded") for line in elsewhere[1:5]] == [True, False, True, True]
+
+
+def test_points_of_a_sampler_that_learns_are_drawn_again(sweep, folder):
+    """From the recorded results; one that differs counts as a trial that does."""
+    sweep(LEARNING)
+    result = verify("--json")
+    assert result.exit_code == 0, result.output
+    facts = {"sampler": "tpe", "as_recorded": 8, "given": 0, "note": None, "differences": []}
+    assert json.loads(result.stdout)["draws"] == facts
+    heading = "points of tpe, drawn again one by one from the recorded results:\n  8 points as recorded\n"
+    assert heading in result.stderr
+    file = folder / HOME / "trials/0002/trial.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"value": 0.0}))
+    result = verify("--trials", "1")
+    assert result.exit_code == 1
+    assert "; later points depend on it and were not drawn\n" in result.stdout
+    assert "a point of the sampler did not come out as recorded\nall recorded versions" in result.stdout
 
 
 def test_trials_that_were_added_get_their_params_again(sweep):

@@ -16,7 +16,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.trial import FrozenTrial, TrialState as OptunaState
+from optuna.trial import FrozenTrial, Trial, TrialState as OptunaState
 
 from ...exceptions import RecordError, SpaceError
 from ...records._files import STORAGE_LIMIT, is_regular, read_lines
@@ -188,13 +188,20 @@ def restore(
             continue
         if point is not None:
             space.suggest(trial)
-        metric, *others = metrics_of(study)
-        for epoch in record.epochs:
-            if not others:
-                trial.report(epoch.number(metric), epoch.epoch)
-            if judged and judged <= epoch.values.keys():
-                write_judged(trial, epoch.epoch, {name: epoch.number(name) for name in judged})
-        tell(study, trial, record)
+        tell_record(study, trial, record, judged)
+
+
+def tell_record(
+    study: optuna.Study, trial: Trial, record: TrialRecord, judged: AbstractSet[str] = frozenset()
+) -> None:
+    """Report the epochs of a record to its running trial, and finish it; see `restore`."""
+    metric, *others = metrics_of(study)
+    for epoch in record.epochs:
+        if not others:
+            trial.report(epoch.number(metric), epoch.epoch)
+        if judged and judged <= epoch.values.keys():
+            write_judged(trial, epoch.epoch, {name: epoch.number(name) for name in judged})
+    tell(study, trial, record)
 
 
 def _is_journal(path: Path) -> bool:

@@ -155,8 +155,22 @@ def add_point(
         return max(count, len(points))
 
 
-def fixed_numbers(path: Path) -> set[int]:
-    """Return the numbers of the trials of the search in a file whose params were given.
+class Ask(NamedTuple):
+    """When a trial was asked for and told, and which of its params were given.
+
+    Args:
+        point: the stored params that the sampler did not draw.
+        began: when it was asked for; None while it waits.
+        ended: when its result was told, on the same clock; None before that.
+    """
+
+    point: Mapping[str, Any]
+    began: datetime | None
+    ended: datetime | None
+
+
+def read_asks(path: Path) -> dict[int, Ask]:
+    """Return the asks of the trials of the search in the file of a study, by number.
 
     Raises:
         RecordError: the file cannot be read as a storage.
@@ -164,7 +178,10 @@ def fixed_numbers(path: Path) -> set[int]:
     with opened_copy(path) as storage:
         studies = [optuna.load_study(study_name=name, storage=storage) for name in search_names(storage)]
         trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
-        return {trial.number for trial in trials if trial.system_attrs.get(FIXED)}
+    return {
+        one.number: Ask(one.system_attrs.get(FIXED) or {}, one.datetime_start, one.datetime_complete)
+        for one in trials
+    }
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
