@@ -75,6 +75,7 @@ class Progress:
         self._over = {record.number for record in finished}  # also trials of workers that joined
         self._warned = False
         self._began = datetime.now(UTC)
+        self._metric = resolved.metric
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -140,13 +141,14 @@ class Progress:
             end = time.monotonic()
             self._look_again = end + max(_PAUSE, _SHARE * (end - began))
         now = datetime.now(UTC)
-        metric = self._resolved.metric
         return [
-            AtWork(one.number, one.extent, self._age(one, now), one.epochs[-1].number(metric))
-            if one.epochs
-            else AtWork(one.number, 0, self._age(one, now))
+            AtWork(one.number, one.extent, self._age(one, now), self._last_value(one))
             for one in self._at_work
         ]
+
+    def _last_value(self, record: TrialRecord) -> float:
+        """Return the value of the last epoch, nan before the first."""
+        return record.epochs[-1].number(self._metric) if record.epochs else math.nan
 
     def _age(self, record: TrialRecord, now: datetime) -> float:
         """Return the seconds that a trial has been at work, in this run."""
