@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar
 
 from .._formatting import html_table
 from .._redaction import excerpt, mask_secrets
@@ -29,6 +29,8 @@ from ..space.space import Space
 from .fresh_runs import FreshRuns, confirm_together
 from .live_table import PrintedProgress, SearchProgress
 from .trial_lines import TrialLines
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -195,14 +197,7 @@ class BaseObjective:
                 "confirm_front trains the trials of their front again"
             )
         settings = ConfirmSettings(top, repeats, equivalence, until, level)
-
-        def course() -> Generator[Any, Any, Confirmed]:
-            runs = FreshRuns(self.trials, self.records(of), settings)
-            end = cast(Confirmation, (yield from runs.course()))
-            self._show_fresh_runs(of, runs)
-            return Confirmed(runs.best(end), end)
-
-        return confirm_together(self.trials, course())
+        return self._train_again(of, settings, lambda runs, end: Confirmed(runs.best(end), end))
 
     def confirm_front(
         self, of: Any = None, *, top: int = 5, repeats: int = 8, level: float = 0.05
@@ -229,12 +224,17 @@ class BaseObjective:
                 f"{' and '.join(self.optimized)} alone has no front; confirm decides its winner"
             )
         settings = ConfirmSettings(top, repeats, until="spent", level=level)
+        end: FrontConfirmation = self._train_again(of, settings, lambda _, end: end)
+        return end
 
-        def course() -> Generator[Any, Any, FrontConfirmation]:
+    def _train_again(self, of: Any, settings: ConfirmSettings, conclude: Callable[[FreshRuns, Any], T]) -> T:
+        """Train contenders again, and return the conclusion from their runs and how these ended."""
+
+        def course() -> Generator[Any, Any, T]:
             runs = FreshRuns(self.trials, self.records(of), settings)
-            end = cast(FrontConfirmation, (yield from runs.course()))
+            end = yield from runs.course()
             self._show_fresh_runs(of, runs)
-            return end
+            return conclude(runs, end)
 
         return confirm_together(self.trials, course())
 

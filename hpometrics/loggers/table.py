@@ -11,12 +11,11 @@ from pathlib import Path
 from .._formatting import Readable, shape_of
 from .._text import printable
 from ..metrics.registry.names import SPLITS
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..records._files import atomic_write, writing
 from ..records.trial_record import EpochRecord, Reading, place_text
 from .registry import Standing
 
-ALL = "all"
-VALIDATION = "validation"
 _INDENT = "   "
 _ROUNDED = 1000  # from here on to a whole number
 
@@ -39,7 +38,7 @@ def split_name(name: str) -> tuple[str, str, str]:
     if not colon or split not in SPLITS:
         split, rest = VALIDATION, front
     task, _, metric = rest.rpartition("/")
-    return split, task or ALL, f"{metric}{bracket}{params}"
+    return split, task or ALL_TASKS, f"{metric}{bracket}{params}"
 
 
 def splits_of(values: Mapping[str, Reading]) -> list[str]:
@@ -59,7 +58,7 @@ def rows_by_task(values: Mapping[str, Reading], split: str = VALIDATION) -> dict
         of, task, metric = split_name(name)
         if of == split:
             rows.setdefault(task, {})[metric] = value
-    return {task: rows[task] for task in sorted(rows, key=lambda task: (task != ALL, task))}
+    return {task: rows[task] for task in sorted(rows, key=lambda task: (task != ALL_TASKS, task))}
 
 
 def nice_report(values: Mapping[str, Reading | Readable], width: int | None = None) -> str:
@@ -118,7 +117,7 @@ def _table(rows: Mapping[str, Mapping[str, Reading]], width: int | None) -> str:
     metrics = sorted({metric for row in rows.values() for metric in row})
     columns = [_column(metric, [row.get(metric) for row in rows.values()]) for metric in metrics]
     labels: list[list[str]] = []
-    if rows.keys() != {ALL}:
+    if rows.keys() != {ALL_TASKS}:
         names = [printable(task) for task in rows]
         wide = max(map(len, names))
         labels = [[label.ljust(wide) for label in ("", *names)]]

@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..records.trial_record import EpochRecord, numbers_of
 from .registry import Standing
-from .table import ALL, VALIDATION, split_name
+from .table import split_name
 
 EVENT_FILES = "events.out.tfevents.*"
 _UNSAFE = re.compile(r"[^-/\w.]")
@@ -56,7 +57,7 @@ def _as_it_is_first(name: str) -> tuple[bool, str]:
 def title_of(name: str) -> tuple[str, str]:
     """Return the metric with its task, and the setting: train, valid or test."""
     split, task, metric = split_name(name)
-    return metric if task == ALL else f"{task}/{metric}", _SETTINGS.get(split, split)
+    return metric if task == ALL_TASKS else f"{task}/{metric}", _SETTINGS.get(split, split)
 
 
 class TensorBoardLogger:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..metrics.registry.scope import VALIDATION
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
 from .registry import Standing
-from .table import VALIDATION, split_name
+from .table import split_name
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"
