@@ -43,8 +43,8 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
     Args:
         run: the run to update.
         valid: the data to measure, `(x, y)` or batches of these; None if the run records what Keras logs.
-        read: what the model gives, see `Read`. If it is a name, the column of a single unit is read as numbers
-            where the target has no column, as Keras' own losses read it.
+        read: what the model gives, see `Read`. If it is a name, a model of a single unit may return a column
+            where the target has none, as for Keras' own losses.
     """
 
     def __init__(
