@@ -43,7 +43,8 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
     Args:
         run: the run to update.
         valid: the data to measure, `(x, y)` or batches of these; None if the run records what Keras logs.
-        read: what the model gives, see `Read`.
+        read: what the model gives, see `Read`. If it is a name, a model of a single unit may return a column
+            where the target has none, as for Keras' own losses.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
             raise RunError(
                 "a run must know what the model returns; pass read='logits', 'probabilities' or 'predictions'"
             )
-        self.run, self._read = run, as_reader(read or "")
+        self.run, self._read, self._is_named = run, as_reader(read or ""), isinstance(read, str)
         self._batches = [valid] if isinstance(valid, tuple) else valid or ()
         self._loop = TrainerLoop(run, "valid is missing, or an iterator that can be read once")
         self._first = self._count = 0
@@ -88,8 +89,10 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         """
         logs = {} if logs is None else logs
         for x, y in self._batches:
-            outputs = self.model.predict(x, verbose=0)
-            self._loop.update(self._read(outputs, keras.ops.convert_to_numpy(y)))
+            outputs, target = self.model.predict(x, verbose=0), keras.ops.convert_to_numpy(y)
+            if self._is_named and np.shape(outputs) == (*target.shape, 1):
+                outputs = outputs[..., 0]
+            self._loop.update(self._read(outputs, target))
         if not self.run.updated:
             self._loop.update(None)
         values = self._loop.measure()

@@ -8,7 +8,15 @@ from typing import Any
 from ..backends.registry import POPULATIONS, RAY_SCHEDULERS, REPLAY
 from ..space.values import is_number, is_scalar
 from . import terms
-from .ludwig_metric import COMBINED, LOSS, LudwigOutputs, read_optimized, read_outputs, trainer_metric_of
+from .ludwig_metric import (
+    COMBINED,
+    LOSS,
+    LudwigOutputs,
+    order_alike,
+    read_optimized,
+    read_outputs,
+    trainer_metric_of,
+)
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of, bohb
 from .terms import Dimension
@@ -335,7 +343,7 @@ def _why_no_patience(
     if len(outputs.types) != 1 and trainer.mapping.get("validation_field") != field:
         return "it may watch another output"
     kind = outputs.types.get(field) or next(iter(outputs.types.values()), None)
-    if trainer_metric_of(trainer, kind) != metric:
+    if not order_alike(trainer_metric_of(trainer, kind), metric):
         return f"it watches {trainer_metric_of(trainer, kind)}, not {metric}"
     pruner = search.get("pruner")
     is_population = isinstance(pruner, dict) and pruner.keys() & set(POPULATIONS)

@@ -35,6 +35,8 @@ _TRAINER_METRICS = {
     "vector": "mean_squared_error",
 }
 """The metric by which the trainer picks its weights by default, per output type; other types use the loss."""
+_SQUARES = {"mean_squared_error", "root_mean_squared_error"}
+"""Metrics of which each orders epochs as the other does."""
 _RENAMED = {
     ("accuracy", "category"): "balanced_accuracy",
     ("hits_at_k", "category"): "hits(average=macro)@3",
@@ -123,11 +125,16 @@ def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
     """Remark on a trainer that saves the weights of another epoch than the one that is scored."""
     trainer = top.section("trainer")
     trainer_metric = trainer_metric_of(trainer, kind)
-    if trainer_metric and trainer_metric != metric:
+    if trainer_metric and not order_alike(trainer_metric, metric):
         place = trainer if "validation_metric" in trainer.mapping else top.section("hyperopt")
         key = "validation_metric" if "validation_metric" in trainer.mapping else "metric"
         text = f"Ludwig keeps the weights by {trainer_metric} and scores by {metric}"
         place.remark(key, f"{text}: the model it keeps comes from another epoch than its score", "epoch")
+
+
+def order_alike(first: str | None, second: str | None) -> bool:
+    """Return whether two metrics pick the same epoch."""
+    return first == second or {first, second} == _SQUARES
 
 
 def trainer_metric_of(trainer: Section, kind: str | None) -> str | None:

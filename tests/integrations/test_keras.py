@@ -14,7 +14,7 @@ from small_fits import TRAIN, VALID, Killed
 from hpometrics.exceptions import RunError
 from hpometrics.integrations.directions import library_metric
 from hpometrics.integrations.keras import RunCallback
-from hpometrics.metrics.features import Category
+from hpometrics.metrics.features import Binary, Category
 from hpometrics.run import Run
 
 # Keras' own, where a tensor of torch becomes an array of NumPy 2
@@ -56,6 +56,17 @@ def test_what_is_measured_is_that_of_keras():
     assert [one.values["ece"] for one in batches.history] == pytest.approx(
         [one.values["ece"] for one in run.history]
     )
+
+
+def test_the_column_of_a_single_unit_is_read():
+    """As by the losses of Keras, which take `Dense(1)` beside a target without a column."""
+    model = keras.Sequential([keras.layers.Dense(1, "sigmoid")])
+    model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
+    valid = X_VALID, (Y_VALID == 0).astype(int)
+    run = Run(metric="accuracy", output=Binary())
+    callback = RunCallback(run, valid, "probabilities")
+    fitted = model.fit(X, Y == 0, epochs=1, verbose=0, validation_data=valid, callbacks=[callback])
+    assert run.value == pytest.approx(fitted.history["val_accuracy"][0])
 
 
 @pytest.mark.parametrize(

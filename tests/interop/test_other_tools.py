@@ -49,7 +49,8 @@ def test_the_optuna_executor_of_ludwig(tmp_path):
         "combiner.output_size": {"choice": [32, 64, 128, 256]},
     }
     assert config["search"] == {"sampler": "tpe"} and config["backend"] == "optuna"
-    assert config["budget"] == {"trials": 20, "time": "0.5h", "epochs": 15}
+    assert config["budget"] == {"trials": 20, "time": "0.5h", "epochs": 15, "patience": 5}
+    assert "mean_squared_error" not in remarks  # the trainer's, by which the same epoch is the best
     assert "sampler: is Optuna's AutoSampler; tpe is written" in remarks
 
 
