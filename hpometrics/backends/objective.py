@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from .._formatting import html_table
+from .._formatting import html_lines, html_table
 from .._redaction import excerpt, mask_secrets
 from .._text import did_you_mean
 from ..direction import Direction
@@ -31,7 +31,7 @@ from .live_table import PrintedProgress, SearchProgress
 from .trial_lines import TrialLines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Confirmed:
     """The winner of a search whose best trials were trained again, and what decided it.
 
@@ -65,6 +65,11 @@ class Confirmed:
 
     def __str__(self) -> str:
         return "\n".join(self.confirmation.lines(_params_text(self.best.params)))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_lines(str(self))
 
 
 class BaseObjective:
