@@ -120,6 +120,17 @@ class Rounded(NamedTuple):
         return self.text
 
 
+def html_lines(text: str) -> str:
+    """Return printed lines as HTML for a notebook.
+
+    >>> html_lines("a < b")
+    '<pre style="white-space: pre-wrap">a &lt; b</pre>'
+    """
+    from html import escape  # only a notebook needs it
+
+    return f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'
+
+
 def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """Return a table for a notebook, in the notebook's own style; the first row is the head.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from .._formatting import html_table
+from .._formatting import html_lines, html_table
 from .._redaction import excerpt, mask_secrets
 from .._text import did_you_mean
 from ..direction import Direction
@@ -33,7 +33,7 @@ from .trial_lines import TrialLines
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Confirmed:
     """The winner of a search whose best trials were trained again, and what decided it.
 
@@ -67,6 +67,11 @@ class Confirmed:
 
     def __str__(self) -> str:
         return "\n".join(self.confirmation.lines(_params_text(self.best.params)))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_lines(str(self))
 
 
 class BaseObjective:

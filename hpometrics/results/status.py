@@ -59,14 +59,14 @@ class Outcome:
     confirmation: AnyConfirmation | None = None
 
     @classmethod
-    def read(cls, directory: Path) -> Self:
+    def read(cls, directory: Path | str) -> Self:
         """Read a run directory.
 
         Raises:
             ConfigError: the directory is not a run directory.
             RecordError: one of its files is damaged.
         """
-        home = RunDirectory(directory)
+        home = RunDirectory(Path(directory))
         return cls.of(home, annotated(home), home.records())
 
     @classmethod

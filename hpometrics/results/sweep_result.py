@@ -11,7 +11,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Literal
 
-from .._formatting import html_table
+from .._formatting import html_lines, html_table
 from .._text import one_line
 from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, RunError, missing_extra
 from ..records.remote_copy import fetch_directory, is_remote
@@ -86,11 +86,7 @@ class SweepResult(Report):
         parts = [f"<h4>{escape(self.resolved.name)}</h4><p><b>{escape(self.headline)}</b></p>"]
         parts.append(f"<p>{escape(f'{self.summary}. {self.direction}')}</p>")
         if self.best is not None:
-            parts += [
-                '<pre style="white-space: pre-wrap">',
-                *map(escape, self.remarks),
-                "</pre>",
-            ]
+            parts.append(html_lines("\n".join(self.remarks)))
             parts.append(html_table([["metric", "value", ""], *self.rounded_values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.rounded_params]))
         parts.append(html_table(self.table[: _ROWS + 1]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
-from .._formatting import first_of, format_p, listed, plural
+from .._formatting import first_of, format_p, html_lines, listed, plural
 from ..direction import ARROWS, Direction
 from .confirm_settings import ConfirmSettings
 from .intervals import Interval, Scale
@@ -205,6 +205,16 @@ class Standing:
     values: tuple[float, ...] = ()
     """The values of its fresh runs, in the order of their seeds."""
 
+    @property
+    def difference(self) -> Interval | None:
+        """By how much that leader is better, with the interval of that look; None for the winner."""
+        return None if self.pair is None else self.pair.interval
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided, that the true difference is 0; None for the winner."""
+        return None if self.pair is None else self.pair.p_value
+
 
 @dataclass(frozen=True)
 class HonestValue:
@@ -319,6 +329,9 @@ class Confirmation:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def _repr_html_(self) -> str:
+        return html_lines(str(self))
+
     def _headline(self) -> str:
         pairs = self.open_pairs
         if self.state is ConfirmationState.TIED:
@@ -373,6 +386,8 @@ class Confirmation:
             return f"  no other contender is better by more than {most} {level}; {luck}"
         left = [str(one.trial) for one in self.standings if one.left_at is not None]
         text = f"  another contender may be better by up to {most} {level}"
+        if not self.may_lose:
+            text = f"  no other contender is better {level}, but not all are shown to be worse"
         text += f"; still in: {listed(str(pair.trial) for pair in pairs)}"
         return text + (f"; out: {listed(left)}" if left else "")
 

@@ -161,7 +161,7 @@ class _Course:
         self._beaten_at: dict[int, _Moment] = {}
         self._failed: dict[int, str] = {}
         self._state: ConfirmationState | None = None
-        self._plans_used = 0
+        self._plans_used = self._repeats = 0
 
     @property
     def settled(self) -> bool:
@@ -183,6 +183,7 @@ class _Course:
             return []
         self._state, extension = None, self._plans_used
         self._plans_used += 1
+        self._repeats = max(self._repeats, settings.repeats)
         share = settings.level if extension == 0 else settings.level / 2
         place = len(seeds) - 1
         levels = _LEVELS[share][place], _LEVELS[2 * share][place]
@@ -275,7 +276,6 @@ class _Course:
         standings = self._standings(winner, seen)
         unconfirmed = last is None and not timed_out
         reason = "every contender failed or broke a constraint" if unconfirmed else None
-        repeats = max(plan.settings.repeats for plan in record.plans)
         return Confirmation(
             metric=record.metric,
             direction=record.direction,
@@ -288,7 +288,7 @@ class _Course:
             looks=tuple(self._looks),
             honest=self._honest(winner) if last else None,
             trainings=sum(map(len, seen.values())),
-            planned=len(record.contenders) * repeats,
+            planned=len(self._entered) * self._repeats,
             others=len(record.others),
             near=self._near(standings) if last else (),
             extended=max(0, self._plans_used - 1),

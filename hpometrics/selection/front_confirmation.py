@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeAlias
 
-from .._formatting import aligned, plural
+from .._formatting import aligned, html_lines, plural
 from ..direction import ARROWS, Direction
 from .confirmation import Confirmation, extension_lines
 from .intervals import Interval
@@ -120,6 +120,9 @@ class FrontConfirmation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return html_lines(str(self))
 
     def _row(self, member: FrontMember) -> list[str]:
         values = [member.values.get(name) for name in self.objectives]

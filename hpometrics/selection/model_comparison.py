@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from .._formatting import aligned, format_p, listed, number
+from .._formatting import aligned, format_p, html_lines, listed, number
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..metrics.p_values import benjamini_hochberg, holm
@@ -179,6 +179,9 @@ class ModelComparison:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return html_lines(str(self))
 
     def to_json(self) -> dict[str, Any]:
         """Write it as plain JSON."""

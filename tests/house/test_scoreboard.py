@@ -1,14 +1,17 @@
-"""The table of benchmarks: every row's values agree at a small size, and a figure says what is missed."""
+"""The benchmarks: every row of the table agrees at a small size; a figure and a bar say what is missed."""
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from confirm_bars import Figure as BarFigure, Output, columns, mean_of, ratio_of
 from growth import Growth, works
 from rows.references import reference_rows
 from rows.row import Figure, Row, figure_of, quiet
@@ -91,3 +94,32 @@ def test_each_statistic_is_varied_once_for_an_output():
     assert (rows.along, labels.along, rows.sorts) == ("rows", "labels", True)
     assert rows.measure_at(50)() == pytest.approx(rows.measure_at(50)())
     assert labels.measure_at(4)() > 0
+
+
+def test_a_bar_has_its_figure_with_the_error_and_is_named_if_it_is_missed(tmp_path, capsys):
+    """Printed, and in the file, which also holds each table with its errors."""
+    worlds = [{"a": {"loss": loss, "trainings": 40.0}} for loss in (0.01, 0.03)]
+    output = Output({"worlds": 2}, tmp_path / "output.json")
+    found = columns(worlds)
+    output.show("digits", found, ("loss", "trainings"))
+    output.hold("bar 1, digits: loss", mean_of(found["a"]["loss"], 100), 1.5, " points")
+    output.reach("bar 5, power", BarFigure(80.0), 70, " %")
+    output.close()
+    printed = capsys.readouterr().out
+    assert "  MISSED bar 1, digits: loss: 2 +- 1 points (at most 1.5 points)\n" in printed
+    assert "  kept   bar 5, power: 80 % (at least 70 %)\n" in printed
+    assert printed.endswith("1 of 2 bars missed:\n  bar 1, digits: loss\n")
+    content = json.loads((tmp_path / "output.json").read_text())
+    assert content["tables"] == {"digits": {"a": {"loss": [2.0, 1.0], "trainings": [40.0, 0.0]}}}
+    assert content["settings"] == {"worlds": 2, "whole": True}
+    assert [bar["kept"] for bar in content["bars"]] == [False, True]
+
+
+def test_the_error_of_a_ratio_is_that_of_the_same_worlds():
+    """It is 0 where one way is a multiple of the other in each world; else by the delta method."""
+    base = np.array([1.0, 2.0, 3.0, 2.0])
+    assert ratio_of(2 * base, base) == BarFigure(2.0, 0.0)
+    draws = np.random.default_rng(0).normal([1.0, 2.0], 0.3, (400, 50, 2))
+    ratios = draws[..., 0].mean(axis=1) / draws[..., 1].mean(axis=1)
+    errors = [ratio_of(one[:, 0], one[:, 1]).error for one in draws]
+    assert np.mean(errors) == pytest.approx(ratios.std(), rel=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 from pathlib import Path
@@ -13,13 +14,19 @@ from sample_records import FOUR, many, written
 from sample_sweeps import changed
 
 from hpometrics import (
+    MAXIMIZE,
     ConfigError,
+    ListObjective,
     MissingExtraError,
     NoFiniteValueError,
     NotKeptError,
     SweepResult,
+    compare,
     load_best,
 )
+from hpometrics._formatting import html_lines
+from hpometrics.run import Reported
+from hpometrics.selection.front_confirmation import FrontConfirmation
 
 
 @pytest.fixture
@@ -115,3 +122,26 @@ def test_its_report(result, tmp_path):
     """Where it is asked for, else in the directory."""
     assert result.report("md") == result.directory / "report.md"
     assert Path(result.report("md", tmp_path / "there.md")).read_text().startswith("# sweep")
+
+
+def test_a_directory_may_be_a_text(tmp_path):
+    """As `load_best` takes one."""
+    home = written(tmp_path, FOUR)
+    assert SweepResult.read(str(home)).best.trial == SweepResult.read(home).best.trial
+
+
+def test_a_confirmation_and_a_comparison_show_their_lines_in_a_notebook():
+    """What `print` shows, escaped; a confirmed winner also where a cell has no HTML."""
+    end = FrontConfirmation({"a<b": MAXIMIZE}, (), None, 0.05, 0, 0)
+    found = compare([1, 0, 1, 1], [1, 0, 0, 1], metric="accuracy", output="binary", target=[1, 0, 1, 0])
+    winner = ListObjective(noisy, [{"x": 0.1}, {"x": 0.2}], metric=Reported("score", MAXIMIZE))
+    settled = winner.confirm(winner.run(), repeats=3)
+    for thing in (end, found, settled, settled.confirmation):
+        assert thing._repr_html_() == html_lines(str(thing))
+    assert "a&lt;b" in end._repr_html_() and repr(settled) == str(settled)
+
+
+def noisy(params, run):
+    """A score with the luck of the seed."""
+    for _ in run.epochs(1):
+        run.log(score=params["x"] + random.random())

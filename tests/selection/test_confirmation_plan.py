@@ -100,6 +100,18 @@ def test_a_clear_winner_is_decided_at_the_first_look():
     assert (end.state, end.winner, end.may_lose, end.trainings) == (ConfirmationState.DECIDED, 1, 0.0, 6)
 
 
+def test_nothing_to_lose_is_not_a_decision():
+    """Between the level of an equivalence, one-sided, and that of a decision; a line says so."""
+    end = ended({1: [0.91, 0.915, 0.905], 0: [0.9, 0.9, 0.9]}, plans=[ConfirmSettings(2, 3, equivalence=0)])
+    assert (end.state, end.may_lose) == (ConfirmationState.SPENT, 0.0)
+    said = "  no other contender is better (95%), but not all are shown to be worse; still in: 0"
+    assert end.lines()[2] == said
+    other, winner = end.standings[1], end.standing
+    assert (winner.difference, winner.p_value) == (None, None)
+    assert other.difference == other.pair.interval and other.difference.value == pytest.approx(0.01)
+    assert other.p_value == other.pair.p_value > 0.05
+
+
 def test_what_picking_adds_is_printed():
     """Without row values the mean is not corrected, and its line says what that means."""
     line = ended().lines()[1]
@@ -368,7 +380,7 @@ def test_an_extension_that_adds_nothing_is_none():
     """A decided winner stays so, and fewer repeats than are trained change nothing."""
     clear = {1: [0.9, 0.91, 0.9], 0: [0.5, 0.51, 0.505]}
     plans = [ConfirmSettings(2, repeats) for repeats in (6, 8, 5)]
-    assert ended(clear, plans=plans) == replace(ended(clear, plans=plans[:1]), planned=16)
+    assert ended(clear, plans=plans) == ended(clear, plans=plans[:1])
 
 
 def test_a_second_extension_decides_nothing():
