@@ -59,7 +59,9 @@ def test_a_revealed_secret_is_hidden_wherever_it_turns_up(token):
 def test_a_missing_variable_is_named(monkeypatch):
     """An empty one is none."""
     monkeypatch.setenv("HUB_TOKEN", "")
-    with pytest.raises(ConfigError, match="the environment has no HUB_TOKEN, which a secret is read from"):
+    with pytest.raises(
+        ConfigError, match="the environment variable HUB_TOKEN is not set, and a secret is read from"
+    ):
         reveal("HUB_TOKEN")
 
 
@@ -92,7 +94,7 @@ WRITERS: dict[str, Callable[[str], str]] = {
     "repr in a mapping": lambda text: repr({"q'": [text]}),
     "ascii": ascii,
     "repr of bytes": lambda text: repr(as_bytes(text)),
-    "error of a key": lambda text: str(KeyError(text)),
+    "standard error key": lambda text: str(KeyError(text)),
     "JSON": json.dumps,
     "JSON of any script": lambda text: json.dumps({"a": text}, ensure_ascii=False, indent=1),
     "URL": lambda text: quote(as_bytes(text)),

@@ -444,7 +444,7 @@ def other_rows_text(number: int, rows: str, first: int, first_rows: str) -> str:
     """Return the warning of a trial that was measured on other validation rows than one before it."""
     return (
         f"trial {number} was measured on other validation rows than trial {first} ({rows}, not {first_rows}),"
-        " so their values differ for reasons other than their params; use the same rows in every trial, for "
+        " so their values differ for more reasons than their params; use the same rows in every trial, for "
         "example with a fixed seed for the split"
     )
 
@@ -478,7 +478,7 @@ def check_trial_format(content: Any, path: Path) -> None:
         check_format(content, path)
     except NewerFormatError:
         if content[FORMAT_KEY] < 10 and content.get(_DIGEST) == _digest({**content, FORMAT_KEY: FORMAT}):
-            raise RecordError(f"{path}: is not as it was written") from None
+            raise RecordError(f"{path}: has changed since it was written") from None
         raise
 
 

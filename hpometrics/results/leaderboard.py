@@ -67,7 +67,7 @@ def _fitted(
 ) -> tuple[list[list[str]], list[str]]:
     """Return a table for a terminal, and the lines below it: what is left out, and the marks."""
     table, left_out = fitted(table, spare, width)
-    text = f" left out at {width} columns: {', '.join(left_out)}; {place}"
+    text = f" omitted at a width of {width} columns: {', '.join(left_out)}; {place}"
     return table, [*(wrap(text, width, subsequent_indent=" ") if left_out else []), f" {LEGEND}"]
 
 
@@ -147,8 +147,8 @@ def place_of_best(best: Best) -> str:
     place = place_text(best.epoch, best.step)
     if best.confirmed:
         count = f"{best.repeats} fresh trainings"
-        return f"{place} of the median of {count}" if best.runs else f"the mean of {count}"
-    return f"{place} of the first of {best.repeats} repeats" if best.repeats > 1 else place
+        return f"{place} from the median of {count}" if best.runs else f"the mean of {count}"
+    return f"{place} from the first of {best.repeats} repeats" if best.repeats > 1 else place
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:

@@ -112,14 +112,14 @@ def test_the_median_training_of_the_winner_is_loaded(sweep, folder):
     model = torch.nn.Linear(4, 1)
     loaded = load_best(HOME, model=model)
     assert loaded.checkpoint == HOME / best["checkpoint"] and loaded.params == best["params"]
-    place = f"epoch {best['epoch']} of the median of {len(kept)} fresh trainings"
+    place = f"epoch {best['epoch']} from the median of {len(kept)} fresh trainings"
     origin = f"trial {best['trial']}, {place}, seed {best['seed']}; its model is {best['checkpoint']}"
     assert SweepResult.read(HOME).origin == origin
     rows = torch.linspace(-1, 1, 256).reshape(64, 4)
     roc_auc = get_metric("roc_auc", output=Binary())
     roc_auc.update(logits=model(rows)[:, 0].detach(), target=(rows.sum(1) > 0).long())
     assert float(roc_auc.compute()) == kept[best["checkpoint"]]
-    with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint holds model, optimizer"):
+    with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint contains model, optimizer"):
         SweepResult.read(HOME).load_best(scheduler=model)
 
 
@@ -268,7 +268,10 @@ def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
     assert result.exit_code == 2 and f"{flag} c" in result.output, result.output
     assert (RunDirectory(HOME).read().config, decision()) == (resolved, expected)
     if expected["state"] == "spent":
-        assert f"{flag} counts from the next comparison, and all up to 3 seeds are made; add" in result.output
+        assert (
+            f"{flag} takes effect at the next comparison, but all 3 seeds are already trained; add"
+            in result.output
+        )
         more = command("confirm", HOME, flag, value, "--repeats", 4, "-q")
         assert more.exit_code == 0 and decision()["extended"] == 1, more.output
 

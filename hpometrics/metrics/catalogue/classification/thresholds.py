@@ -17,7 +17,7 @@ from ...statistics.sorted_scores import Cuts
 from ._base import Average, averages, check_beta
 from .curves import ONE_CLASS, ColumnMetric, CutMetric
 
-NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
+NO_PROBABILITY = "no probability lies between the two scores that the best threshold separates"
 
 
 class MaximumOverThresholds(CutMetric):

@@ -180,7 +180,7 @@ class D2Tweedie(Metric):
         if flat and dispersion.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {dispersion.rows:g}")
         if flat:
-            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+            return self.undefined(f"{self.name} is a share of variation, but every target is the same number")
         exponent = residual.exponent - dispersion.exponent
         share = residual.in_unit(residual.total / dispersion.total, exponent)
         return (1 - share).mean()
@@ -321,12 +321,12 @@ def check_domain(batch: Outputs, power: float, reader: str) -> None:
     preds, target, _ = columns(batch)
     if preds.min() <= 0:
         raise MetricInputError(
-            f"{reader} of power {power:g} reads predictions above 0, got {preds.min():.3g}; clip them, or "
+            f"{reader} of power {power:g} needs predictions above 0, got {preds.min():.3g}; clip them, or "
             "choose power=0"
         )
     if power >= 1 and (target.min() < 0 or (power >= 2 and target.min() == 0)):
         least = "above 0" if power >= 2 else "from 0"
-        raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
+        raise MetricInputError(f"{reader} of power {power:g} needs targets {least}, got {target.min():.3g}")
 
 
 def check_power(metric: str, power: float) -> float:
@@ -336,7 +336,9 @@ def check_power(metric: str, power: float) -> float:
         MetricNameError: the power is between 0 and 1.
     """
     if 0 < power < 1:
-        raise MetricNameError(f"{metric}: no Tweedie distribution has a power between 0 and 1, got {power:g}")
+        raise MetricNameError(
+            f"{metric}: a Tweedie distribution cannot have a power between 0 and 1, got {power:g}"
+        )
     return float(power)
 
 

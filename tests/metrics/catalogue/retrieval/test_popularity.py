@@ -125,7 +125,7 @@ def test_seen_items_are_not_on_offer():
     ("name", "target", "reason"),
     [
         ("pop_reo@1", [[0], [0]], "no item of the tail is relevant"),
-        ("pop_reo@1", [[1], [1]], "no item of the head is relevant"),
+        ("pop_reo@1", [[1], [1]], "no item of the header has relevant"),
         ("pop_reo@1", [[1, 2], [2, 0]], "nothing to compare"),
         ("pop_rsp(pop_ratio=1.0)@1", [[0], [1]], "no item of the tail is offered"),
     ],
@@ -152,7 +152,7 @@ def test_popularity_is_asked_for_before_anything_is_counted(name):
 @pytest.mark.parametrize("name", ["aclt(pop_ratio=0.0)@2", "tail_percentage(tail_ratio=1.5)@2"])
 def test_a_ratio_is_a_share(name):
     """Neither 0 nor more than all."""
-    with pytest.raises(MetricInputError, match="ratio is a share above 0, up to 1; got"):
+    with pytest.raises(MetricInputError, match="ratio must be a share above 0 and at most 1; got"):
         get_metric(name, Ranking())
 
 

@@ -99,7 +99,7 @@ def test_what_torchmetrics_refuses_is_refused(params, shape):
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [("psnr", "of one shape, got .*; shapes never broadcast"), ("ssim", "refused the batch")],
+    [("psnr", "of the same shape, got .*; shapes never broadcast"), ("ssim", "refused the batch")],
 )
 def test_shapes_that_differ_are_refused(name, complaint):
     """A target of one channel is not the target of each channel."""
