@@ -150,15 +150,19 @@ def _logged_means(records: Sequence[TrialRecord]) -> list[str]:
 
 def _no_shares(record: TrialRecord, epoch: EpochRecord) -> Iterator[tuple[str, str]]:
     """Yield each logged accuracy of an epoch that is not a share of its rows, with a line about it."""
+    if _ACCURACY not in epoch.values:
+        return
+    logged = sorted(filter(_LOGGED_ACCURACY.fullmatch, epoch.values))
+    if not logged:
+        return
     values = numbers_of(epoch.values)
-    logged = sorted(filter(_LOGGED_ACCURACY.fullmatch, values))
     measured = values.get(_ACCURACY, math.nan)
-    counted = 0 if record.targets is None else int(record.targets.partition(" ")[0])
-    rows = int(values.get("exs", counted))
-    if not logged or not rows or not _is_share(measured, rows):
+    counted = (record.targets or "").partition(" ")[0]
+    rows = int(values.get("exs", counted if counted.isdecimal() else 0))
+    if not rows or not _is_share(measured, rows):
         return
     for name in logged:
-        if math.isfinite(values[name]) and not _is_share(values[name], rows):
+        if math.isfinite(values.get(name, math.nan)) and not _is_share(values[name], rows):
             yield (
                 name,
                 f"Logged: {name} {values[name]:g} (trial {record.number}, epoch {epoch.epoch}) is not a "

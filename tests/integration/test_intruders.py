@@ -124,5 +124,5 @@ def test_a_study_that_computes_is_no_study(what, folder, swept, sweep):
         assert_refused(call("worker", HOME), f"study.db: has the {name}, which Optuna never creates")
         result = sweep(SWEEP)
     assert result.exit_code == 0, result.output
-    assert "study.db was damaged, made again" in result.stderr
+    assert "study.db was damaged, rebuilt from the trials" in result.stderr
     assert "# engine params evaluated: 4 " in result.stdout
