@@ -39,7 +39,9 @@ def test_any_other_name_warns_by_a_call(monkeypatch):
     """A key of a file or an argument, once too."""
     monkeypatch.setitem(DEPRECATED, "budget.steps", Deprecated("1.9", "budget.epochs"))
     monkeypatch.setattr(_imports, "_warned", set())
-    with pytest.warns(DeprecationWarning, match=r"^budget.steps is .* will be removed in 1.11; use budget.epochs$"):
+    with pytest.warns(
+        DeprecationWarning, match=r"^budget.steps is .* will be removed in 1.11; use budget.epochs$"
+    ):
         warn_deprecated("budget.steps")
     warn_deprecated("budget.steps")
 

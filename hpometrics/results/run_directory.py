@@ -372,9 +372,7 @@ class RunDirectory:
         if any(change.fatal for change in differences):
             raise ConfigError(self._describe_changes(differences, "--fresh starts over"))
         if differences and not extend:
-            raise ConfigError(
-                self._describe_changes(differences, "--extend resumes it, --fresh starts over")
-            )
+            raise ConfigError(self._describe_changes(differences, "--extend resumes it, --fresh starts over"))
         changed = [] if before is None else changed_sources(before.sources, resolved.sources)
         if changed and self.numbers():
             self.remarks.append(

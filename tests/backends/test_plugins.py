@@ -107,7 +107,7 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_pruner({"wilcoxon": {"warmup": -1}}), "pruner: n_startup_steps must be nonnegative"),
         (
             lambda: make_sampler("ASHAScheduler"),
-            r"'asha' is an Optuna pruner, but, as in search: \{pruner: asha\}\.",
+            r"'asha' is a pruner, as in search: \{pruner: asha\}\.",
         ),
         (lambda: make_pruner("successive_halving"), "did you mean 'asha'"),
         (lambda: make_pruner("MedianStoppingRule"), "did you mean 'median'"),

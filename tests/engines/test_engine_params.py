@@ -227,7 +227,10 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
     ("path", "message"),
     [
         ("algorithm.naive.lambda", "no stage 'algorithm'; did you mean 'algorithms'"),
-        ("algorithms.tree.depth", "no algorithms are named 'tree'; choose one by its position, as in algorithms.0, from 'a', 'a', 'b'"),
+        (
+            "algorithms.tree.depth",
+            "no algorithms are named 'tree'; choose one by its position, as in algorithms.0, from 'a'",
+        ),
         ("algorithms.a.x", "2 algorithms are named 'a'"),
         ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),
         ("algorithms.b.y.z", "'z' can be set only in a dict or a list, got 1"),

@@ -155,9 +155,7 @@ def test_two_metrics_of_one_name_are_refused():
         registered("accuracy", output=Category(2)),
         registered("accuracy", output=Category(2), target=int, title="of whole labels"),
     )
-    with pytest.raises(
-        MetricNameError, match="of whole labels: another metric is also recorded as accuracy"
-    ):
+    with pytest.raises(MetricNameError, match="of whole labels: another metric is also recorded as accuracy"):
         Evaluation(Classification(), one, [other]).vary(BASE)
 
 

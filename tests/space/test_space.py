@@ -55,7 +55,10 @@ def full_space() -> Space:
         (lambda: Normal(0, 900, log=True), "lead to values that no float can hold"),
         (lambda: Choice(["a", "b"], weights=[1]), r"weights must be 2 numbers, one per option, got \[1\]"),
         (lambda: Choice(["a", "b"], weights="ab"), "weights must be 2 numbers, one per option, got 'ab'"),
-        (lambda: Choice(["a", "b"], weights=[1, 0]), r"a weight must be above 0, got 0 \(int\); leave the option"),
+        (
+            lambda: Choice(["a", "b"], weights=[1, 0]),
+            r"a weight must be above 0, got 0 \(int\); leave the option",
+        ),
         (lambda: Choice(["a", "b"], weights=[1, math.inf]), "a weight must be above 0, got inf"),
         (lambda: Choice(["a", "b"], weights=[1e308, 1e308]), "the sum of weights must be finite"),
         (lambda: Float(0, 1, step=0), "step must be positive and at most high - low = 1, got 0"),
