@@ -88,13 +88,13 @@ def terminal_width() -> int | None:
 
 
 def wrapped_lines(text: str, width: int | None) -> str:
-    """Wrap each line at spaces, its further lines as far indented as it; a path stays whole.
+    r"""Wrap each line at spaces, its further lines as far indented as it; a path stays whole.
 
     Args:
         text: lines of prose.
         width: the width of the terminal; None leaves the lines alone.
 
-    >>> print(wrapped_lines("Winner: trial 3\\n  0.97, expected on new rows", 20))
+    >>> print(wrapped_lines("Winner: trial 3\n  0.97, expected on new rows", 20))
     Winner: trial 3
       0.97, expected on
       new rows

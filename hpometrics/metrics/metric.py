@@ -412,7 +412,7 @@ class MeanMetric(Metric):
     def compute(self) -> Tensor:
         """Return the mean; nan with a reason if no row counts."""
         mean = self.avg.mean if overrides_update(self) else self.statistic(WeightedMean).mean
-        return self.undefined("no row counted") if mean is None else mean
+        return self.undefined("no rows were counted") if mean is None else mean
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Measured:
         """Measure one batch.

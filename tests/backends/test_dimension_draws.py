@@ -130,8 +130,8 @@ def test_a_domain_within_an_option_of_ray_tune_is_refused():
     for option in ({"k": tune.uniform(0, 1)}, {"deep": {"k": [tune.uniform(0, 1)]}}):
         with pytest.raises(
             SpaceError,
-            match=r"space\.x: an option contains a domain, k: Float\(0, 1\); .* labels and with a condition, as "
-            r"in \{'x': Choice\(\['a', 'b'\]\), 'k': Float\(0, 1, when=\{'x': 'a'\}\)\}",
+            match=r"space\.x: an option contains a domain, k: Float\(0, 1\); .* labels and with a "
+            r"condition, as in \{'x': Choice\(\['a', 'b'\]\), 'k': Float\(0, 1, when=\{'x': 'a'\}\)\}",
         ):
             Space.from_ray({"x": tune.choice([option, 2])})
     with pytest.raises(SpaceError, match=r"space\.x: an option must be a JSON value, got"):

@@ -77,7 +77,7 @@ def test_a_sampler_of_a_package_may_learn_and_have_several_objectives():
     ("text", "own", "problem"),
     [
         ("", "", "__all__ of the package must name one sampler, but it lists no sampler"),
-        ("from optuna.samplers import RandomSampler", "", "it has no sampler"),
+        ("from optuna.samplers import RandomSampler", "", "lists no sampler"),
         (
             "from optuna.samplers import *\n__all__ = ['TPESampler', 'GPSampler']",
             "",
@@ -86,7 +86,7 @@ def test_a_sampler_of_a_package_may_learn_and_have_several_objectives():
         (
             "from optuna.samplers import TPESampler\n__all__ = ['TPESampler']",
             ":Own",
-            "has TPESampler, and no 'Own'",
+            "TPESampler, but not 'Own'",
         ),
         (
             "import no_such_package_of_anyone",

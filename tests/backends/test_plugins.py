@@ -107,7 +107,7 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_pruner({"wilcoxon": {"warmup": -1}}), "pruner: n_startup_steps must be nonnegative"),
         (
             lambda: make_sampler("ASHAScheduler"),
-            r"'asha' is an Optuna pruner, but, as in search: \{pruner: asha\}\.",
+            r"'asha' is a pruner, as in search: \{pruner: asha\}\.",
         ),
         (lambda: make_pruner("successive_halving"), "did you mean 'asha'"),
         (lambda: make_pruner("MedianStoppingRule"), "did you mean 'median'"),
@@ -128,7 +128,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("when", ["imported", "made"])
+@pytest.mark.parametrize("when", ["imported", "created"])
 def test_a_plug_in_that_ends_the_program_is_named(end, when, tmp_path, monkeypatch):
     """By an exit, or an exception that no `except Exception` takes: no command ends without a word."""
     body = f"class Odd:\n    def __init__(self, seed=0, **_): {ENDS[end]}\n"
@@ -146,7 +146,7 @@ def test_a_plug_in_that_ends_the_program_is_named(end, when, tmp_path, monkeypat
             import_target("ending:Odd", Kind("class", lambda found: True))
 
 
-@pytest.mark.parametrize("when", ["imported", "made"])
+@pytest.mark.parametrize("when", ["imported", "created"])
 def test_an_interrupt_goes_through_a_plug_in(when, tmp_path, monkeypatch):
     """Whoever waits for one to be loaded can leave."""
     end = "raise KeyboardInterrupt"

@@ -229,7 +229,7 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
         ("algorithm.naive.lambda", "no stage 'algorithm'; did you mean 'algorithms'"),
         (
             "algorithms.tree.depth",
-            "no algorithms are named 'tree'; choose one by its position, as in algorithms.0, from 'a', 'a', 'b'",
+            "no algorithms are named 'tree'; choose one by its position, as in algorithms.0, from 'a'",
         ),
         ("algorithms.a.x", "2 algorithms are named 'a'"),
         ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),

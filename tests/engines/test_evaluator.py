@@ -217,8 +217,8 @@ def test_no_finite_score_fails_by_name(tmp_path):
     with pytest.raises(NoFiniteValueError) as caught:
         evaluator.evaluate(Guess(), guesses(None, "crash", None))
     assert str(caught.value) == (
-        "Guessed: no engine params has a finite score to maximize, out of 3 (2 undefined, 1 failed): all 4 tuples are "
-        "don't-cares (engine params 0, 2); ValueError: the guess crashed (engine params 1)"
+        "Guessed: no engine params has a finite score to maximize, out of 3 (2 undefined, 1 failed): all 4 "
+        "tuples are don't-cares (engine params 0, 2); ValueError: the guess crashed (engine params 1)"
     )
     instance = EvaluationInstance.read(tmp_path)
     assert instance.status == "EVALFAILED" and instance.reason.startswith("NoFiniteValueError: Guessed")

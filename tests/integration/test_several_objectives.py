@@ -223,7 +223,7 @@ def test_a_stored_study_of_other_metrics_is_refused(tmp_path: Path):
     objective = OptunaObjective(make_train(), SPACE, **FACTS | {"metric": other})
     study = optuna.load_study(storage=storage, study_name="s")
     with pytest.raises(
-        Exception, match=r"made with metric \['auc', 'cost'\], now it is \['auc', 'seconds'\]"
+        Exception, match=r"created with metric \['auc', 'cost'\], but metric is \['auc', 'seconds'\] now"
     ):
         study.optimize(objective, n_trials=1)
     again = OptunaObjective(make_train(), SPACE, **FACTS)

@@ -237,7 +237,7 @@ def test_several_sets_without_the_one_that_counts_are_refused():
     train = lgb.Dataset(*TRAIN)
     callback = of_lightgbm.RunCallback(Run(**FACTS), 2)
     sets = [train, lgb.Dataset(*VALID, reference=train)]
-    with pytest.raises(RunError, match="measures one data set, but LightGBM evaluates several; pass valid="):
+    with pytest.raises(RunError, match="measures one data set, but LightGBM evaluates several; pass"):
         lgb.train(LGB, train, 2, valid_sets=sets, feval=callback.feval, callbacks=[callback])
 
 

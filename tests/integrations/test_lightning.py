@@ -85,7 +85,7 @@ def test_a_schedule_that_cannot_go_on_says_why(tmp_path):
     """A step left out in silence would be another training."""
     with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=tmp_path, **FACTS) as run:
         fit(RunCallback(run), Late(plateau=True))
-    with pytest.raises(RunError, match="monitors 'late', which is missing from the record of epoch 1, lacks"):
+    with pytest.raises(RunError, match="monitors 'late', which is missing from the record of epoch 1, so"):
         with Run(directory=tmp_path, **FACTS) as run:
             fit(RunCallback(run), Late(plateau=True))
 

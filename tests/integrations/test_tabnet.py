@@ -170,7 +170,7 @@ def test_labels_are_no_scores():
         AUC()([0, 1, 1, 0], [0, 1, 1, 0])
     with pytest.raises(MetricInputError, match="lie in"):
         LogLoss()([0, 1], [-2.0, 3.0])
-    with pytest.raises(MetricInputError, match="sums to 1"):
+    with pytest.raises(MetricInputError, match="sum to 1,"):
         AUC()([0, 1], [[0.3, 0.3], [0.2, 0.8]])
 
 

@@ -101,7 +101,7 @@ def test_a_scorer_is_not_contradicted():
         DirectionError, match="the sign of the scorer means minimize, but direction= is maximize"
     ):
         as_metric(scorer, direction=MAXIMIZE)
-    with pytest.raises(RegistrationError, match="the scorer reads probabilities, inputs= says predictions"):
+    with pytest.raises(RegistrationError, match="the scorer reads probabilities, but inputs= is predictions"):
         as_metric(scorer, inputs=PREDICTIONS)
     assert as_metric(scorer, direction=None).direction is None
 
@@ -186,7 +186,7 @@ def test_a_component_of_a_vector():
     assert metric.compute().item() == 0.5
     bare = as_metric(BinaryConfusionMatrix, direction=None, inputs=PREDICTIONS)
     bare.update(torch.tensor([0, 1]), torch.tensor([0, 1]))
-    with pytest.raises(MetricInputError, match=re.escape("returns values of shape (2, 2); choose its value")):
+    with pytest.raises(MetricInputError, match=re.escape("gives values of shape (2, 2); choose its value")):
         bare.compute()
 
 

@@ -123,7 +123,7 @@ def test_widening(dtype, wide):
             LOGITS,
             "logits of a category output cannot be derived from probabilities; pass log",
         ),
-        (Category(3), "predictions", PROBABILITIES, "had from predictions; pass logits= or probabilities="),
+        (Category(3), "predictions", PROBABILITIES, "from predictions; pass logits= or probabilities="),
         (
             Binary(),
             "predictions",
@@ -187,26 +187,26 @@ def test_what_holds_no_numbers_is_refused(value):
 @pytest.mark.parametrize(
     ("output", "given", "message"),
     [
-        ("category", {"predictions": [0, 1], "target": ["x", "y"]}, "target= is .* list .*'x'; give"),
+        ("category", {"predictions": [0, 1], "target": ["x", "y"]}, "target= .* list .*'x';"),
         (
             "category",
             {"predictions": np.array(["x"], object), "target": [0]},
-            "predictions= is .* ndarray with the text 'x'; map each text to a whole number",
+            "predictions= .* ndarray with the text 'x'; map each text to a whole number",
         ),
-        ("number", {"predictions": [0.0, None], "target": [0.0, 1.0]}, "predictions= is .* None; leave"),
+        ("number", {"predictions": [0.0, None], "target": [0.0, 1.0]}, "predictions= .* None; leave"),
         (
             "number",
             {"predictions": [0.0], "target": [1.0], "sample_weight": ["a"]},
-            "sample_weight= is .*'a'",
+            "sample_weight= .*'a'",
         ),
         (
             "ranking",
             {"scores": [0.1, 0.2], "target": [0, 1], "queries": ["q1", "q2"]},
-            "queries= is .* with the text 'q1'; map each text to a whole number, the same in every batch",
+            "queries= .* with the text 'q1'; map each text to a whole number, the same in every batch",
         ),
-        ("ranking", {"scores": [[0.1, 0.2]], "target": [[0, 1]], "users": ["u"]}, "users= is .*'u'"),
-        ("text", {"predictions": [None, "a"], "target": ["a", "b"]}, "predictions are .* NoneType in row 0"),
-        ("text", {"predictions": ["a", "b"], "target": ["a", None]}, "target are .* got None in row 1"),
+        ("ranking", {"scores": [[0.1, 0.2]], "target": [[0, 1]], "users": ["u"]}, "users= .*'u'"),
+        ("text", {"predictions": [None, "a"], "target": ["a", "b"]}, "predictions .* NoneType in row 0"),
+        ("text", {"predictions": ["a", "b"], "target": ["a", None]}, "target .* got None in row 1"),
     ],
 )
 def test_what_is_no_number_is_named(output, given, message):
@@ -307,10 +307,10 @@ def test_a_list_of_tensors_is_stacked():
     assert as_tensor(losses).tolist() == [1.0, 2.0] and not as_tensor(losses).requires_grad
     assert as_tensor([torch.zeros(2, device="meta")] * 3).shape == (3, 2)
     with pytest.raises(
-        MetricInputError, match=r"logits= must be a list of tensors of the same shape, got \(2,\) and \(3,\)"
+        MetricInputError, match=r"logits= must be a list of tensors of one shape, got \(2,\) and \(3,\)"
     ):
         as_tensor([torch.zeros(2), torch.zeros(3)], "logits=")
-    with pytest.raises(MetricInputError, match="is a list of tensors of one device, got cpu and meta"):
+    with pytest.raises(MetricInputError, match="must be a list of tensors of one device, got cpu and meta"):
         as_tensor((torch.zeros(2), torch.zeros(2, device="meta")))
 
 
@@ -334,7 +334,7 @@ def test_a_list_of_tensors_is_stacked():
 )
 def test_what_holds_no_numbers_says_what_it_holds(value, told):
     """In the words of the user, and what to do about it; never in torch's of `numpy.object_`."""
-    with pytest.raises(MetricInputError, match=f"target= is read as .*got {told}"):
+    with pytest.raises(MetricInputError, match=f"target= must be a .*got {told}"):
         as_tensor(value, "target=")
 
 
@@ -357,7 +357,7 @@ def test_a_target_of_other_dimensions_says_what_to_do(output, target, todo):
 def test_a_single_row_is_told_to_be_a_batch():
     """A number is no batch; what makes one of it is said."""
     with pytest.raises(
-        MetricInputError, match=r"has 1 dimension\(s\), got shape \(\); pass a single row as a batch of"
+        MetricInputError, match=r"have 1 dimension\(s\), got shape \(\); pass a single row as a batch of"
     ):
         MetricCollection(["mae"], output=Number()).update(predictions=1.0, target=2.0)
 
@@ -441,7 +441,7 @@ def test_without_a_label_to_ignore_every_position_is_decided(weight, layout):
 def test_what_a_mask_hides_is_not_read():
     """A value that is hidden counted as if it were not; without one, a masked array is an array."""
     hidden = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
-    with pytest.raises(MetricInputError, match="predictions= is an array with 1 masked values; leave out"):
+    with pytest.raises(MetricInputError, match="predictions= an array with 1 masked values; leave out"):
         Outputs(Number(), predictions=hidden, target=[1.0, 2.0, 3.0])
     shown = np.ma.masked_array([1.0, 2.0], mask=False)
     assert Outputs(Number(), predictions=shown, target=[1.0, 2.0]).predictions.tolist() == [1.0, 2.0]

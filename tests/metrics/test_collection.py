@@ -175,7 +175,10 @@ def test_the_output_is_known_from_the_metrics():
     assert MetricCollection([get_metric("gap", Number())]).output == Number()
     with pytest.raises(MetricInputError, match="pass output=: the metrics support"):
         MetricCollection([get_metric("gap", Number()), get_metric("accuracy", Binary())])
-    with pytest.raises(MetricInputError, match=r"needs metrics of hpometrics, got object; as_metric\(object"):
+    with pytest.raises(
+        MetricInputError,
+        match=r"needs metrics of hpometrics, got object; convert it with as_metric\(object\(\.\.\.\),",
+    ):
         MetricCollection([object()], Number())
 
 

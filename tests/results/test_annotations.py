@@ -194,6 +194,6 @@ def test_a_damaged_file_is_moved_aside(sweep):
 def test_tags_of_a_file_are_names(folder):
     """As in Python, where they are arguments of a `Sweep`."""
     found = problems_of(f"tags: [baseline, a b]\n{SWEEP}")
-    assert len(found) == 1 and "tags[1]: 'a b' is not a name" in found[0]
+    assert len(found) == 1 and "tags[1]: 'a b' is not a valid name" in found[0]
     sweep = Sweep("toy_engine:train", {"lr": Float(0, 1)}, metric="roc_auc", trials=1, tags=["gpu"])
     assert "tags: [gpu]" in sweep.to_yaml()

@@ -349,9 +349,9 @@ def test_one_loss_for_a_batch_ranks_nothing():
 @pytest.mark.parametrize(
     ("examples", "text"),
     [
-        (["a"], "one entry per row, the batch has 2 rows; got 1 of them"),
-        ("ab", "one entry per row, the batch has 2 rows; got str"),
-        ([math.nan, 1], r"strict JSON values (text, .* got float nan in row 0"),
+        (["a"], "one entry per row, and the batch has 2 rows; got 1 of them"),
+        ("ab", "one entry per row, and the batch has 2 rows; got str"),
+        ([math.nan, 1], r"strict JSON values .* got float nan in row 0"),
         ([{1}, 1], r"strict JSON values \(text, .* got set \{1\} in row 0"),
     ],
 )

@@ -238,8 +238,8 @@ def test_two_optimizers_have_names():
     assert (values["gnorm"], values["critic.gnorm"], values["critic.lr"]) == (1.0, 6.0, 0.2)
     assert (values["total_train_updates"], values["critic.total_train_updates"]) == (1.0, 2.0)
     for name, told in [
-        (None, "the run is already watched already"),
-        ("critic", "'critic' already"),
+        (None, "the run is already watched;"),
+        ("critic", "a watch is called 'critic'"),
         ("a b", "a word"),
     ]:
         with pytest.raises(RunError, match=told):
@@ -256,7 +256,7 @@ def test_a_norm_to_clip_to_is_above_zero(max_norm):
 @pytest.mark.parametrize("every", [0, -2, 1.5, True])
 def test_steps_are_counted_from_one(every):
     """Every 0th step would be none."""
-    with pytest.raises(RunError, match="every must be a whole number of steps, at least 1, on"):
+    with pytest.raises(RunError, match="every must be a whole number of steps, at least 1, got"):
         Run(metric=LOSS).watch(*weight(), every=every)
 
 

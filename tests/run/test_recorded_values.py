@@ -130,7 +130,11 @@ def test_an_undefined_value_is_nan_with_its_reason():
 @pytest.mark.parametrize(
     ("record", "error", "text"),
     [
-        (lambda run: run.record_local("accuracy", [SumMetric(1)] * 2), RunError, "'accuracy' comes from"),
+        (
+            lambda run: run.record_local("accuracy", [SumMetric(1)] * 2),
+            RunError,
+            "this run already measures 'accuracy'; log",
+        ),
         (lambda run: run.record_global("accuracy", SumMetric(1)), RunError, "log yours under another name"),
         (lambda run: run.record_local("x", [SumMetric(1)]), RunError, "got 1 for the 2 rows of the last"),
         (lambda run: run.record_local("x", [SumMetric(1)], task=["a", "b"]), RunError, "got 1 for 2 tasks"),
@@ -139,7 +143,7 @@ def test_an_undefined_value_is_nan_with_its_reason():
             RunError,
             "some recorded values name a",
         ),
-        (lambda run: run.record_local("a/x", [SumMetric(1)] * 2), MetricNameError, "of a metric alone"),
+        (lambda run: run.record_local("a/x", [SumMetric(1)] * 2), MetricNameError, "of a metric, as"),
         (lambda run: run.record_global("g", SumMetric(1)), AdditionError, "'g': only values of one type"),
         (lambda run: run.evaluate_response({}, None, {}), RunError, r"the run has no teacher \(none has\)"),
         (lambda run: run.teach(3), RunError, "or be a function of these and metrics; got int"),

@@ -157,16 +157,16 @@ def test_outputs_and_tasks_go_together():
     ("facts", "error", "text"),
     [
         ({"metric": "loss"}, MetricNameError, r"several outputs; choose one: intent.loss, price.loss"),
-        ({"metric": "reply.mae"}, MetricNameError, "no output 'reply'; there are intent, price"),
+        ({"metric": "reply.mae"}, MetricNameError, "no output 'reply'; the outputs are intent, price"),
         (
             {"metric": "bleu_4"},
             Exception,
             r"no output has a metric 'bleu_4'; the metrics are intent \(category\)",
         ),
         ({"metric": "a/intent.accuracy(tasks=micro)"}, MetricNameError, "leave out either it or the task a"),
-        ({"metric": "intent.accuracy(tasks=mean)"}, MetricNameError, "tasks= is macro .* got 'mean'"),
-        ({"metric": "mae", "output": {"combined": Number()}}, MetricNameError, "is not 'combined'"),
-        ({"metric": "mae", "output": {}}, RunError, "an output"),
+        ({"metric": "intent.accuracy(tasks=mean)"}, MetricNameError, "tasks= must be macro .* got 'mean'"),
+        ({"metric": "mae", "output": {"combined": Number()}}, MetricNameError, "and not 'combined'"),
+        ({"metric": "mae", "output": {}}, RunError, "name each output"),
     ],
 )
 def test_a_name_that_could_mean_several_things_is_refused(facts, error, text):
@@ -314,12 +314,12 @@ def test_values_recorded_per_example_are_terms_of_each_task():
         ({"cost": 1}, r"If the engine reports it, state its direction: \{cost: \{weight: 1, direction: min"),
         (
             {"exps": {"weight": 1, "direction": "min"}},
-            "exps must be maximized, but direction must be minimize",
+            "exps must be maximized, but direction is minimize",
         ),
         ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are the same value, f1; give it one weight"),
         ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy must have a weight and a direction, got sign"),
         ({"test:cost": {"weight": 1, "direction": "min"}}, "uses validation values; write cost"),
-        ({"accuracy": -1}, "the weight of accuracy is a number above 0, got -1"),
+        ({"accuracy": -1}, "the weight of accuracy must be a number above 0, got -1;"),
         ({"accuracy": True}, "got True"),
         ({"confusion_matrix": 1}, "has no direction"),
         ({"test:accuracy": 1}, "uses validation values"),

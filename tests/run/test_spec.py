@@ -76,7 +76,7 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
         ("test:roc_auc", {}, RunError, "only validation values can steer a search"),
         (3, {}, RunError, "a metric must be a name, a Metric or Reported"),
         ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
-        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or output="),
+        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or"),
         ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
         (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
         ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),

@@ -434,7 +434,7 @@ def test_rows_of_other_users_are_other_rows(tmp_path):
     ("metric", "updates", "reason"),
     [
         ("accuracy", [[1, 2], None], "only some updates pass by="),
-        ("average_precision", [[1, 2], [1, 3]], "average_precision has no value of a single row"),
+        ("average_precision", [[1, 2], [1, 3]], "average_precision has no value for a single row"),
         ("f1", [[1, 2], [1, 3]], None),
     ],
 )

@@ -160,7 +160,7 @@ def test_the_spec_ends_a_trainer_that_reports_where_it_likes():
         (
             lambda run: run.epochs(3),
             {"steps": 10, "every": 5},
-            r"counts steps \(steps 10, every 5\), and the",
+            r"counts steps \(steps 10, every 5\), but the",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_another_direction_is_refused_with_both_facts():
     objective = objective_of()
     with pytest.raises(DirectionError, match="loss must be minimized, but direction= is maximize"):
         objective.create_study(direction="maximize")
-    with pytest.raises(DirectionError, match="directions= says minimize, minimize"):
+    with pytest.raises(DirectionError, match="directions= is minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
     study = optuna.create_study(direction="maximize", study_name="digits")
     with pytest.raises(

@@ -150,9 +150,9 @@ def test_a_stored_study_is_about_one_metric(storage):
     open_study(storage, "s", {"loss": MINIMIZE}, facts=facts)
     with pytest.raises(DirectionError, match="f1 must be maximized, but the study 's' is set to minimize"):
         open_study(storage, "s", {"f1": MAXIMIZE})
-    with pytest.raises(RecordError, match="made with metric 'loss', now it is 'mae'"):
+    with pytest.raises(RecordError, match="created with metric 'loss', but metric is 'mae' now"):
         open_study(storage, "s", {"mae": MINIMIZE})
-    with pytest.raises(RecordError, match="made with constraints 'abc', now it is 'xyz'"):
+    with pytest.raises(RecordError, match="created with constraints 'abc', but constraints is 'xyz' now"):
         open_study(storage, "s", {"loss": MINIMIZE}, facts={"constraints": "xyz"})
 
 

@@ -129,7 +129,7 @@ def test_what_a_sampler_sees():
     ]
     assert seen[1].intermediate_values == {0: 1.0}
     assert Prior.from_json(prior.to_json()) == prior
-    with pytest.raises(RecordError, match="do not"):
+    with pytest.raises(RecordError, match="cannot read the trials of an earlier search"):
         Prior.from_json({"line": "", "first": []})
 
 

@@ -238,7 +238,7 @@ def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
         ({}, {"run": "runs"}, {}, "pbt_replay changes params and records the changes; set directory="),
         ({"directory": "x", "repeats": 2}, {"run": "runs"}, {}, "leave repeats out"),
         ({"directory": "x"}, {"run": "runs"}, {"points": POINTS}, "leave points and warm_start out"),
-        ({"directory": "x"}, {}, {}, "run of pbt_replay is the directory of a search"),
+        ({"directory": "x"}, {}, {}, "run of pbt_replay must be the directory of a search"),
         ({"directory": "x"}, {"run": 3}, {}, "run must be the directory of a search, as in runs/pbt, got 3"),
         ({"directory": "x"}, {"run": "runs", "trial": "3"}, {}, "trial must be a trial number, as in 3"),
         ({"directory": "x"}, {"run": "runs"}, {}, "runs has no trials"),

@@ -298,7 +298,7 @@ def test_nothing_is_reported_after_a_stop(monkeypatch):
 
 def test_a_metric_may_not_be_called_as_tune_calls_its_own():
     """A value called `done` would end the trial."""
-    with pytest.raises(RunError, match="Ray Tune reserves the name 'done'; itself"):
+    with pytest.raises(RunError, match="Ray Tune reserves the name 'done'; log"):
         Run(TuneReporter(), metric=Reported("done", MINIMIZE))
 
 

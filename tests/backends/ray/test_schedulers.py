@@ -74,7 +74,7 @@ def test_no_scheduler_pauses_a_trial(spec):
         ),
         (AsyncHyperBandScheduler(metric="f1", mode="min"), DirectionError, "has metric='f1'; leave it out"),
         (AsyncHyperBandScheduler(mode="max"), DirectionError, "must be minimized, but the .* has mode='max'"),
-        (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
+        (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* use 'hyperband',"),
         (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
         (
             ResourceChangingScheduler(PopulationBasedTraining(hyperparam_mutations={"lr": [1, 2]})),

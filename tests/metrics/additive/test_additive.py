@@ -263,7 +263,7 @@ def test_a_value_cannot_be_changed():
 
 def test_a_macro_average_is_of_values_that_add():
     """A bare number for a task is refused by the task's name."""
-    with pytest.raises(MetricInputError, match=r"the value of task 'a' must be added.*got 0.5 \(float\)"):
+    with pytest.raises(MetricInputError, match=r"the value of task 'a' must be additive,.*got 0.5 \(float\)"):
         MacroAverageMetric({"a": 0.5})
 
 

@@ -194,7 +194,7 @@ def test_what_is_hinted_at_of_an_output_is_one_of_its_metrics():
         ("neg_mse", "binary", "It is 'mse', a metric of "),
         ("hr", "binary", "It is 'hit_rate', a metric of ranking."),
         ("recall@[5,10]", "ranking", "is a list of names; write them separately: recall@5, recall@10"),
-        ("ndcg@1, 3", "ranking", "write each: ndcg@1, ndcg@3"),
+        ("ndcg@1, 3", "ranking", "write them separately: ndcg@1, ndcg@3"),
         ("ndcg_at_10", "ranking", "Did you mean 'ndcg@10'?"),
         ("map@0.5", "boxes", "Did you mean 'map_50'?"),
         ("mAP50-95", "boxes", "Did you mean 'map'?"),

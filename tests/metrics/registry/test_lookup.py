@@ -258,7 +258,7 @@ def test_parlais_spellings_are_read(name, canonical, one_of):
         ("class_1_distance(class=2)", r"means distance\(class=1\), which fixes class"),
         ("class_x_distance", "no metric 'class_x_distance'"),
         ("distance(class=one)", "class is int, got 'one'"),
-        ("distance(clas=1)", "takes no 'clas'; it takes average, class, top. Did you mean 'class'"),
+        ("distance(clas=1)", "has no parameter 'clas'; it has average, class, top. Did you mean 'class'"),
         ("class_1_gap", "no metric 'class_1_gap'"),
     ],
 )

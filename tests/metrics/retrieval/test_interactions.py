@@ -56,8 +56,8 @@ def test_without_grades_each_counts_one(given):
     [
         ({1: 2}, "target is a matrix of rows x items .* got dict"),
         (torch.zeros(3), r"target is a matrix .* got Tensor of shape \(3,\)"),
-        ([[1], 2], "got a list with other content: it"),
-        ([[1], ["a"]], "got a list with other content: it"),
+        ([[1], 2], "got a list with other content:"),
+        ([[1], ["a"]], "got a list with other content:"),
         ([[0.5]], "item ids and offsets must be whole numbers, got torch.float32"),
         ([[True]], "item ids and offsets must be whole numbers, got torch.bool"),
         ([[1], [5]], r"item ids must be in 0\.\.4, got values from 1 to 5"),
@@ -70,11 +70,11 @@ def test_without_grades_each_counts_one(given):
         (([0, 1], [1], [1j]), "target: grades must be real numbers, got torch.complex128"),
         (([0, 1], [1], [float("nan")]), "grades must be finite numbers"),
         (torch.tensor([[float("inf"), 0]]), "grades must be finite numbers"),
-        ([{1: "a"}], "got a list with other content: it"),
-        ([{1: None}, [2]], "got a list with other content: it"),
-        (([0, 1], [1], ["a"]), "target, packed, is read as .* got list with the text 'a'"),
-        (([0, 1], [[1], [2, 3]]), "target, packed, is read as .* got list"),
-        (([0, 1], None), "target, packed, is read as .* got NoneType"),
+        ([{1: "a"}], "got a list with other content:"),
+        ([{1: None}, [2]], "got a list with other content:"),
+        (([0, 1], [1], ["a"]), "target, packed, must be a .* got list with the text 'a'"),
+        (([0, 1], [[1], [2, 3]]), "target, packed, must be a .* got list"),
+        (([0, 1], None), "target, packed, must be a .* got NoneType"),
     ],
 )
 def test_what_is_no_interactions(given, text):

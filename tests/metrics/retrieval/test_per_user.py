@@ -191,7 +191,7 @@ def test_what_is_missing_is_said():
         fed(batch, names=["mae(average=pooled)"]).per_user()
     with pytest.raises(KeyError, match=r"no values of 'mrr@5' by user; the stored metrics are precision@2"):
         fed(batch).per_user()["mrr@5"]
-    with pytest.raises(StateError, match="does not fit"):
+    with pytest.raises(StateError, match="does not match"):
         fed(names=["ndcg@5"]).load_state_dict(plain.state_dict())
 
 

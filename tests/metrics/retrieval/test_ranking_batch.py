@@ -159,7 +159,7 @@ def test_rows_cut_in_any_way_have_equal_values():
         ({"target": TARGET}, "a ranking needs scores=.* got none of them"),
         ({"scores": SCORES}, "an update needs target="),
         ({"scores": SCORES, "logits": SCORES, "target": TARGET}, "scores were passed twice"),
-        ({"scores": SCORES, "probabilities": SCORES, "target": TARGET}, "a ranking has scores"),
+        ({"scores": SCORES, "probabilities": SCORES, "target": TARGET}, "a ranking needs scores"),
         ({"user_factors": SCORES, "target": TARGET}, "got user_factors"),
         ({"scores": SCORES[0], "target": TARGET[0]}, r"of shape \(users, items\)"),
         ({"scores": SCORES.long(), "target": TARGET}, "scores must be real numbers"),

@@ -56,11 +56,11 @@ def test_what_was_not_given_is_named(name):
             {"propensity": [0.5, 2.0, 1.0]},
             "propensity must be a probability above 0, got values from 0.5 to 2",
         ),
-        ({"item_popularity": ["a", "b", "c"]}, "item_popularity is read as .* got list with the text 'a'"),
-        ({"item_popularity": {0: 1, 1: 2, 2: 3}}, "item_popularity is read as .* got dict"),
-        ({"item_groups": [0, None, 1]}, "item_groups is read as .* got list with None"),
-        ({"user_groups": ["x"]}, "user_groups is read as .* got list with the text 'x'"),
-        ({"item_features": [[0], [0, 1], [1]]}, "item_features is read as .* got list"),
+        ({"item_popularity": ["a", "b", "c"]}, "item_popularity must be a .* got list with the text 'a'"),
+        ({"item_popularity": {0: 1, 1: 2, 2: 3}}, "item_popularity must be a .* got dict"),
+        ({"item_groups": [0, None, 1]}, "item_groups must be a .* got list with None"),
+        ({"user_groups": ["x"]}, "user_groups must be a .* got list with the text 'x'"),
+        ({"item_features": [[0], [0, 1], [1]]}, "item_features must be a .* got list"),
         (
             {"item_features": torch.eye(3).to_sparse()},
             r"item_features must be a dense tensor.*to_dense\(\)",
@@ -78,7 +78,7 @@ def test_sparse_features_are_refused_where_they_alone_tell_the_number_of_items()
     """As a sparse matrix of SciPy, which has no length."""
     side = SideData(Ranking(item_features=csr_matrix(np.eye(3))))
     assert side.num_items == 3
-    with pytest.raises(MetricInputError, match=r"item_features is read as .* got csr_matrix"):
+    with pytest.raises(MetricInputError, match=r"item_features must be a .* got csr_matrix"):
         _ = side.item_features
 
 

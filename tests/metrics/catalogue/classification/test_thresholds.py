@@ -153,7 +153,7 @@ def test_one_class_only_is_undefined(name):
 
 def test_choices_and_beta_are_checked():
     """A threshold is of a stated criterion; beta is above 0; the threshold is never optimized."""
-    with pytest.raises(MetricNameError, match="criterion is one of f1, fbeta, mcc, youden"):
+    with pytest.raises(MetricNameError, match="criterion must be one of f1, fbeta, mcc, youden,"):
         get_metric("best_threshold(criterion=gini)", "binary")
     with pytest.raises(MetricNameError, match="needs criterion="):
         get_metric("best_threshold", "binary")

@@ -110,10 +110,10 @@ def test_likelihood_is_torchs(shape, full):
 def test_what_is_needed():
     """Each missing or wrong extra is named."""
     ones = torch.ones(3)
-    with pytest.raises(MetricInputError, match=r"crps reads samples= beside .*; samples= is missing"):
+    with pytest.raises(MetricInputError, match=r"crps needs samples= beside .*; samples= is missing"):
         get_metric("crps", Number()).update(ones, ones)
     with pytest.raises(
-        MetricInputError, match=r"gaussian_nll needs either scale= or variance= .*give one of the two"
+        MetricInputError, match=r"gaussian_nll needs either scale= or variance= .*pass one of them"
     ):
         get_metric("gaussian_nll", Number()).update(ones, ones)
     with pytest.raises(MetricInputError, match="gaussian_crps needs a scale above 0, got 0"):

@@ -58,7 +58,7 @@ def test_mape_is_undefined_for_a_target_of_zero(prediction):
     """Whatever was predicted for it: the data decides, not the model."""
     metric = measured("mape", torch.tensor([1.0, prediction]), torch.tensor([1.0, 0.0]))
     assert metric.compute().isnan()
-    assert metric.undefined_reason.startswith("a target is 0, so relative errors are undefined; use share")
+    assert metric.undefined_reason.startswith("a target is 0, so relative errors are undefined; use smape")
 
 
 def test_smape_of_zeros():
@@ -130,7 +130,7 @@ def test_no_row_that_weighs_is_no_value(name):
     [
         ("minkowski(p=0.5)", "p must be a number from 1 to 512"),
         ("minkowski(p=513)", "got 513.*for larger p, use max_error"),
-        ("huber(delta=-1)", "delta is a number above 0"),
+        ("huber(delta=-1)", "delta must be a number above 0,"),
         ("adjusted_r2", "adjusted_r2 of number needs features="), ("nrmse", "needs normalization="),
         ("adjusted_r2(features=-1)", "features must be a number of inputs, at least 0"),
     ],

@@ -69,11 +69,13 @@ def test_what_is_needed():
     """A history or a scale, the history longer than the season; the season from 1."""
     metric = get_metric("mase(season=4)", Timeseries())
     two = torch.ones(2, 3)
-    with pytest.raises(MetricInputError, match=r"mase\(season=4\) reads history=, .* or scale=; pass one"):
+    with pytest.raises(
+        MetricInputError, match=r"mase\(season=4\) needs either history=, .* or scale=; pass one"
+    ):
         metric.update(two, two)
     with pytest.raises(MetricInputError, match=r"history= of shape \(2, more than 4\), got \(2, 3\)"):
         metric.update(two, two, history=two)
-    with pytest.raises(MetricInputError, match=r"reads scale= of shape \(2\), got \(3,\)"):
+    with pytest.raises(MetricInputError, match=r"needs scale= of shape \(2\), got \(3,\)"):
         metric.update(two, two, scale=torch.ones(3))
     with pytest.raises(MetricInputError, match="msis reads lower=, upper= beside"):
         get_metric("msis", Timeseries()).update(two, two, scale=torch.ones(2))

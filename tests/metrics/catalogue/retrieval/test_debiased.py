@@ -82,7 +82,7 @@ def test_relevant_items_that_are_no_candidates_weigh_too():
 def test_propensity_or_popularity_is_asked_for(name):
     """Without either there is nothing to correct by."""
     metric = get_metric(f"{name}@2", Ranking())
-    with pytest.raises(MetricInputError, match="needs item_popularity, which the output lacks; pass have"):
+    with pytest.raises(MetricInputError, match="needs item_popularity, which the output lacks; pass"):
         metric.update(torch.zeros(1, 3), [[0]])
 
 

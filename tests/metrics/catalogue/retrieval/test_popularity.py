@@ -125,7 +125,7 @@ def test_seen_items_are_not_on_offer():
     ("name", "target", "reason"),
     [
         ("pop_reo@1", [[0], [0]], "no item of the tail is relevant"),
-        ("pop_reo@1", [[1], [1]], "no item of the header has relevant"),
+        ("pop_reo@1", [[1], [1]], "no item of the head is relevant"),
         ("pop_reo@1", [[1, 2], [2, 0]], "nothing to compare"),
         ("pop_rsp(pop_ratio=1.0)@1", [[0], [1]], "no item of the tail is offered"),
     ],

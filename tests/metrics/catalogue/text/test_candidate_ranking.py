@@ -33,7 +33,7 @@ def test_by_hand(name, expected):
 @pytest.mark.parametrize(
     "extras, words",
     [
-        ({}, "read candidates=.*; got none"),
+        ({}, "need candidates=.*; got none"),
         ({"candidates": [["a"]]}, "1 rows, but the batch has 2"),
         ({"candidates": ["a", "b"]}, "a list of texts per row, got 'a' in row 0"),
         ({"candidates": [["a"], [3]]}, "in row 1"),

@@ -49,7 +49,7 @@ def test_undefined_without_slots(name, reason):
 @pytest.mark.parametrize(
     "extras, words",
     [
-        ({"slots": [{}]}, "read .*; got no gold_slots="),
+        ({"slots": [{}]}, "need .*; got no gold_slots="),
         ({}, "got no slots= and no gold_slots="),
         ({"slots": [{}, {}], "gold_slots": [{}]}, "slots must be a list of 1 mappings"),
         ({"slots": ["a"], "gold_slots": [{}]}, "got str in row 0"),
