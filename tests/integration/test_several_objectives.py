@@ -62,7 +62,7 @@ def test_directions_are_those_of_the_metrics_in_their_order():
     assert objective.directions == [MAXIMIZE, MINIMIZE]
     assert [one.name for one in objective.create_study().directions] == ["MAXIMIZE", "MINIMIZE"]
     with pytest.raises(
-        DirectionError, match="roc_auc must be maximized, brier must be minimized; ask for direct"
+        DirectionError, match="roc_auc must be maximized, brier must be minimized; use directions"
     ):
         _ = objective.direction
     with pytest.raises(
