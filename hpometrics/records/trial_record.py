@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError, RunError
 from ._files import atomic_write, make_private
-from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, finite, read_sealed, real, sealed, whole
+from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, real, sealed, whole
 
 Reading: TypeAlias = float | list["Reading"]
 
@@ -70,7 +70,7 @@ def to_json(reading: Reading) -> Any:
     """Convert to plain JSON; null is a number that is not finite."""
     if isinstance(reading, list):
         return [to_json(inner) for inner in reading]
-    return finite(reading)
+    return reading if math.isfinite(reading) else None
 
 
 def from_json(content: Any) -> Reading:
