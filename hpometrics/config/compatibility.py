@@ -367,8 +367,9 @@ def _check_objectives(sweep: Draft) -> Notes:
             ("search", "sampler"),
             f"{sampler.name} searches for one objective, and there are several; choose {fitting}",
         )
-    if budget is not None and budget.target is not None:
-        yield ("budget", "target"), "is in the unit of one metric; with several objectives leave it out"
+    for key in ("target", "tol"):
+        if budget is not None and getattr(budget, key):
+            yield ("budget", key), "is in the unit of one metric; with several objectives leave it out"
 
 
 def _check_confirm(sweep: Draft) -> Notes:

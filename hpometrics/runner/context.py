@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .imported_engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at", "prune_by")
-_BUDGET = ("epochs", "steps", "every", "patience", "target", "trial_time", "cost_unit")
+_BUDGET = ("epochs", "steps", "every", "patience", "tol", "target", "trial_time", "cost_unit")
 _MAX_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}
 
