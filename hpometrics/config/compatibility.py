@@ -380,8 +380,9 @@ def _check_objectives(sweep: Draft) -> Notes:
             ("search", "sampler"),
             f"{sampler.name} supports one objective, but there are several; choose {fitting}",
         )
-    if budget is not None and budget.target is not None:
-        yield ("budget", "target"), "is in the unit of one metric; leave it out with several objectives"
+    for key in ("target", "tol"):
+        if budget is not None and getattr(budget, key):
+            yield ("budget", key), "is in the unit of one metric; leave it out with several objectives"
 
 
 def _check_confirm(sweep: Draft) -> Notes:

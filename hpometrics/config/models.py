@@ -318,6 +318,9 @@ class Budget(Strict):
     stale: Annotated[int, Field(ge=1)] | None = None
     """Start no trial after this many complete ones in a row without a new best, in the order in which they
     ended. With several objectives a new best is a trial that enters the front."""
+    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The largest change of the metric that is neither a new best for `stale` nor an improvement for
+    `patience`; 0 unless the engine sets it by `@engine(tol=...)`."""
     cost: Annotated[float, Field(gt=0)] | None = None
     """Start no trial after those that have ended cost this much; running ones end. Trainings of `confirm` do
     not count."""

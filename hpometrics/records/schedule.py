@@ -103,13 +103,19 @@ def read_schedule(run: Path, trial: int | None, metric: str, direction: Directio
         direction: of the metric.
 
     Raises:
-        ConfigError: there are no trials, no such trial, or none with a value of the metric.
+        ConfigError: there are no trials, no trial continued from another, so that no params changed, there is
+            no such trial, or none with a value of the metric.
         RecordError: a record is damaged.
     """
     homes = sorted(one for one in (run / "trials").glob("*") if one.name.isdigit())
     records = {int(home.name): record for home in homes if (record := read_trial(home)) is not None}
     if not records:
         raise ConfigError(f"{run} has no trials; name the directory of a search with pbt or pb2")
+    if not any(record.exploits for record in records.values()):
+        raise ConfigError(
+            f"{run}: no trial continued from the state of another, so it has no schedule; name the directory "
+            "of a search with pbt or pb2"
+        )
     if trial is None:
         trial = _best_of(run, records, metric, direction)
     if trial not in records:

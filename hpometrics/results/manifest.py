@@ -41,6 +41,7 @@ _COMPARED = (
     "budget.steps",
     "budget.every",
     "budget.patience",
+    "budget.tol",
     "budget.trial_time",
     "budget.repeats",
     "budget.cost_unit.logged",

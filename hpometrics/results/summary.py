@@ -247,6 +247,8 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
         yield f"until a trial reaches {budget.target:g}"
     if budget.stale is not None:
         yield f"until {plural(budget.stale, 'trial')} in a row bring no new best"
+    if budget.tol:
+        yield f"an improvement is more than {budget.tol:g}"
     unit = CostUnit.parse(budget.cost_unit or "seconds")
     if budget.cost is not None:
         yield f"until the trials cost {unit.format(budget.cost)}"

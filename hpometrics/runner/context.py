@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .._imports import code_of, split_target
 from ..backends.optuna.prior import Prior
-from ..backends.registry import POPULATIONS, REPLAY, read_spec
+from ..backends.registry import REPLAY
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .imported_engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at", "prune_by")
-_BUDGET = ("epochs", "steps", "every", "patience", "target", "trial_time", "cost_unit")
+_BUDGET = ("epochs", "steps", "every", "patience", "tol", "target", "trial_time", "cost_unit")
 _MAX_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}
 
@@ -221,27 +221,9 @@ def with_schedule(plan: Plan, metric: str, direction: Direction) -> Plan:
     try:
         run, trial = pruner.options["run"], pruner.options.get("trial")
         first = plan.space.encode(read_schedule(Path(run), trial, metric, direction).first)
-        _check_population(RunDirectory(Path(run)))
     except HpometricsError as err:
         raise ConfigError(f"search.pruner: {REPLAY}: {err}") from err
     return replace(plan, points=(first,) * (plan.trials or 0))
-
-
-def _check_population(home: RunDirectory) -> None:
-    """Check that a directory is that of a population; one without a sweep is of a Tuner of the user.
-
-    Raises:
-        ConfigError: its pruner is another one, and no trial went on from the state of another.
-    """
-    if not home.resolved.exists():
-        return
-    pruner, _ = read_spec("pruner", home.read().config["search"].get("pruner", "none"))
-    is_other = pruner not in (*POPULATIONS, REPLAY) and ":" not in pruner
-    if is_other and not any(record.exploits for record in home.records()):
-        raise ConfigError(
-            f"{home.label} was a search with pruner: {pruner}, in which no trial continued from another, "
-            "so it has no schedule; name the directory of a search with pbt or pb2"
-        )
 
 
 def make_context(

@@ -40,7 +40,7 @@ from ..results.run_directory import RunDirectory
 
 _DRAWN_ALIKE = ("random", "qmc")
 """The samplers that draw the first trials alike, whatever the number of trials and of workers."""
-_OF_A_TRIAL = ("epochs", "steps", "every", "trial_time", "patience", "repeats", "retries")
+_OF_A_TRIAL = ("epochs", "steps", "every", "trial_time", "patience", "tol", "repeats", "retries")
 """The budgets that change the values of a trial."""
 
 

@@ -115,12 +115,14 @@ def test_the_best_trial_is_that_of_the_metric(run):
 @pytest.mark.parametrize(
     ("place", "number", "metric", "text"),
     [
+        ("plain", 5, "loss", "plain: no trial continued from the state of another, so it has no schedule"),
         ("none", None, "loss", "none has no trials; name the directory of a search with pbt or pb2"),
         (".", 9, "loss", "has no trial 9; it has 1, 2, 3"),
         (".", None, "f1", "has no complete trial with a value of f1; name the trial, as in trial: 3"),
     ],
 )
 def test_a_run_without_a_schedule_is_refused(run, place, number, metric, text):
-    """With what is there instead."""
+    """With what is there instead; a search that was not a population has none."""
+    write_trial(run / "plain/trials/0005", trial(5))
     with pytest.raises(ConfigError, match=text):
         read_schedule(run / place, number, metric, MINIMIZE)

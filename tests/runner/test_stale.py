@@ -127,6 +127,27 @@ def test_a_new_best_is_better_by_more_than_the_tolerance(sweep, folder):
 
 
 @pytest.mark.usefixtures("engine")
+def test_the_file_sets_the_tolerance(sweep, folder):
+    """In place of the engine's own; a change of it needs --extend, as patience ends trials by it."""
+    assert sweep(SEARCH.replace("stale: 3", "stale: 6, tol: 1")).exit_code == 0
+    assert numbers(folder) == list(range(8))
+    refused = sweep(SEARCH.replace("stale: 3", "stale: 6, tol: 0.5"))
+    assert refused.exit_code == 2 and "budget.tol: 1.0 -> 0.5" in refused.stderr
+    checked = sweep(SEARCH.replace("stale: 3", "stale: 6, tol: 1"), command="check").stdout
+    assert "until 6 trials in a row bring no new best, an improvement is more than 1" in checked
+    tolerant = SEARCH.replace("train", "tolerant").replace("stale: 3", "stale: 6, tol: 0")
+    assert sweep(tolerant, "--fresh").exit_code == 0
+    assert numbers(folder) == list(range(18))
+
+
+def test_a_tolerance_is_of_one_metric():
+    """Several objectives have no common unit, and no change is below zero."""
+    (problem,) = problems_of(SEVERAL.replace("stale: 3", "stale: 3, tol: 0.1"))
+    assert "budget.tol: is in the unit of one metric; leave it out with several objectives" in problem
+    assert "budget.tol" in problems_of(SEARCH.replace("stale: 3", "stale: 3, tol: -1"))[0]
+
+
+@pytest.mark.usefixtures("engine")
 def test_of_several_objectives_a_new_best_enters_the_front(sweep, folder):
     """Trials 2 and 3 bring a lower cost, 5 a higher score; an equal or dominated trial brings nothing."""
     result = sweep(SEVERAL)
@@ -209,16 +230,17 @@ def test_a_sweep_on_ray_ends_and_goes_on(folder, on_ray, monkeypatch):
 @pytest.mark.ray
 @pytest.mark.usefixtures("engine")
 def test_a_killed_sweep_on_ray_ends_with_the_same_trials(folder, on_ray):
-    """Killed while a trial is at work, it runs that one again and ends where it would have."""
-    (folder / "sweep.yaml").write_text(SEARCH.replace("train", "wait") + on_ray(workers=1))
+    """Killed while a trial is at work, it runs that one again and ends where it would, by its tolerance."""
+    text = SEARCH.replace("train", "wait").replace("stale: 3", "stale: 6, tol: 1")
+    (folder / "sweep.yaml").write_text(text + on_ray(workers=1))
     run = hpometrics("run", "sweep.yaml")
     home = RunDirectory(folder / "runs/sweep")
     assert run.waits_for(lambda: len(home.numbers()) >= 3)
     assert run.killed() == -signal.SIGKILL
     ran = hpometrics("run", "sweep.yaml").result()
     assert ran.returncode == 0, ran.stderr
-    assert [(record.number, record.value) for record in home.records()] == [*enumerate(VALUES[:5])]
-    assert "no new best in 3 trials" in ran.stdout
+    assert [(record.number, record.value) for record in home.records()] == [*enumerate(VALUES[:8])]
+    assert "no new best in 6 trials" in ran.stdout
 
 
 @pytest.mark.usefixtures("engine")

@@ -256,6 +256,14 @@ def test_what_replays_no_schedule_is_refused(
         objective.tuner(2, scheduler={"pbt_replay": options}, **arguments)
 
 
+def test_a_search_that_was_not_a_population_is_not_replayed(ray_cluster, tmp_path):
+    """Nor by a tuner: its trials would train the same params again."""
+    write_trial(tmp_path / "plain/trials/0000", TrialRecord(0, {"lr": 0.3}, TrialState.COMPLETE, 0.1, 4))
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=5, directory=tmp_path / "runs")
+    with pytest.raises(HpometricsError, match="no trial continued from the state of another"):
+        objective.tuner(2, scheduler={"pbt_replay": {"run": str(tmp_path / "plain")}})
+
+
 def more_cpus(controller: Any, trial: Any, result: Any, scheduler: Any) -> PlacementGroupFactory | None:
     """Two CPUs after the second epoch, and one again after the third; also after the last, which is none."""
     cpus = {2: 2, 3: 1, 4: 2}.get(result["epochs"])
