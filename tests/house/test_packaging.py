@@ -22,7 +22,7 @@ import hpometrics
 ROOT = Path(__file__).parents[2]
 URL = "https://example.org/owner/hpometrics"
 HOOK = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
-LARGEST = 1.8 * 2**20
+LARGEST = 1_800_000
 GENERATED = re.compile(r"PKG-INFO|setup\.cfg|hpometrics\.egg-info/.*")
 
 pytestmark = [

@@ -37,22 +37,22 @@ from .drawing import data_rows
 from .figures import report_figures
 
 _ORIGINS = {
-    "registry": "The direction is the metric's own, as the registry has it.",
-    "stated": "The sweep file states the direction; the metric does not have one.",
-    "engine": "The engine's own metric sets the direction.",
-    "mixed": "Each term has the direction of its metric, or the one that the sweep file states.",
+    "registry": "The registry states the direction of the metric.",
+    "stated": "The sweep file states the direction, because the metric has none.",
+    "engine": "The metric of the engine states the direction.",
+    "mixed": "Each term has the direction of its metric or, if there is none, the one in the sweep file.",
 }
 _MEANINGS = {
-    TrialState.COMPLETE: "trained to its end; only these are ranked",
-    TrialState.PRUNED: "stopped early, as it did worse than others at the same epoch",
-    TrialState.FAILED: "ended by an error",
-    TrialState.INFEASIBLE: "trained to its end, but a constraint is broken",
+    TrialState.COMPLETE: "trained to the end; only these trials are ranked",
+    TrialState.PRUNED: "stopped early, because others were better at the same epoch",
+    TrialState.FAILED: "ended with an error",
+    TrialState.INFEASIBLE: "trained to the end, but breaks a constraint",
     TrialState.INTERRUPTED: "stopped with the sweep; resumes when you run the sweep again",
-    TrialState.RUNNING: "at work, or left by a process that died; resumes when you run the sweep again",
+    TrialState.RUNNING: "running, or its process died; resumes when you run the sweep again",
     TrialState.WAITING: "not begun",
 }
-_PLOTLY = "plotly-cartesian.min.js.xz"
-"""As npm has it in `plotly.js-cartesian-dist-min`, packed; the page unpacks it."""
+_PLOTLY = "plotly.min.js.xz"
+"""The traces that the figures have, as `make plotly` bundles them, packed; the page unpacks it."""
 
 _DRAW = """(async ([place, drawings, packed]) => {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
@@ -101,15 +101,17 @@ class Report(Outcome):
         """The direction of the metric, its source, and the epoch whose value counts."""
         sweep, unit = self.resolved, self.unit
         formula = f" = {sweep.formula}" if sweep.formula else ""
-        count = "epochs count from 0" if unit == "epoch" else "its step is the number of steps done by then"
+        count = (
+            "epochs count from 0" if unit == "epoch" else "its step is the number of steps completed by then"
+        )
         which = f"{sweep.at} {'epoch' if unit == 'epoch' else 'report'}"
-        epoch = f"The value of a trial is that of its {which}; {count}."
+        epoch = f"The value of a trial is the value of its {which}; {count}."
         seeds = sweep.config["budget"].get("repeats", 1)
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
         if sweep.others:
             objectives = "; ".join(f"to {way}: {name}" for name, way in sweep.optimized.items())
             by = f" by {sweep.metric}" if sweep.at == "best" else ""
-            epoch = f"The values of a trial are those of its {which}{by}; {count}."
+            epoch = f"The values of a trial are the values of its {which}{by}; {count}."
             return f"Several objectives, {objectives}. {epoch}{mean}"
         return (
             f"To {sweep.direction}: {sweep.metric}{formula}. {_ORIGINS[sweep.direction_from]} {epoch}{mean}"
@@ -214,7 +216,7 @@ class Report(Outcome):
         """A sentence on the last row of `picks`; empty if that is a metric's."""
         if not self._chooser:
             return ""
-        row = f"The last row, {self._chooser}, is the trial that the sweep chose"
+        row = f"The last row, {self._chooser}, is the trial that the sweep selected"
         return f" {row}, with its value in the search."
 
     @property
@@ -248,7 +250,7 @@ class Report(Outcome):
         pick = " --pick knee" if self.resolved.others else ""
         return [
             (f"hpometrics best {self.directory}{pick}", "the optimal engine params again"),
-            (f"hpometrics replay {self.directory}", "train the best trial again: does its value come out?"),
+            (f"hpometrics replay {self.directory}", "train the best trial again and compare its value"),
         ]
 
 
@@ -297,7 +299,7 @@ def _markdown(report: Report) -> Iterator[str]:
     yield f"{report.legend}\n"
     if report.picks:
         yield "## What each metric would have picked\n"
-        yield f"Of the same trials; epochs count from 0.{report.pick_remark}\n"
+        yield f"All picks are from the same trials; epochs count from 0.{report.pick_remark}\n"
         yield _block(aligned(report.picks))
     yield "## How trials ended\n"
     for state in report.states:
@@ -305,7 +307,7 @@ def _markdown(report: Report) -> Iterator[str]:
         yield from (f"  - `{reason}`: {trials}" for reason, trials in state.reasons)
     yield "\n## Reproduce\n"
     yield _block("\n".join(f"{command}  # {what}" for command, what in report.commands))
-    yield "The sweep file, with every default spelled out:\n"
+    yield "The sweep file with all defaults:\n"
     yield _block(report.config)
     yield "Versions:\n"
     yield _block(aligned([["package", "version"], *map(list, report.resolved.versions.items())], "<"))
@@ -330,7 +332,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     """
     report, file = Report.read(directory), to or RunDirectory(directory).report(kind)
     if file.is_dir() or not file.parent.is_dir():
-        raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
+        raise ConfigError(f"{file}: is not a file in an existing folder; name one")
     if kind == "md":
         write_text(file, "\n".join([*_markdown(report), ""]))
     else:

@@ -72,7 +72,7 @@ def test_the_policy_allows_the_two_scripts_of_the_page_alone(tmp_path):
     hashes = [f"'sha256-{b64encode(sha256(script).digest()).decode()}'" for script in scripts]
     assert re.search(r"script-src ([^;]*);", text)[1].split() == hashes
     assert "default-src 'none'" in text and all(link.startswith("#") for link in page.links)
-    assert scripts[1].startswith(b"/**\n* plotly.js (cartesian - minified) v")
+    assert scripts[1].startswith(b"/**\n* plotly.js (scatter, bar, contour - minified) v")
 
 
 def test_the_page_is_small_enough_to_mail(tmp_path):
@@ -130,4 +130,4 @@ def test_the_report_of_a_directory_goes_where_it_is_told(tmp_path):
     assert CliRunner().invoke(main, ["report", str(tmp_path)]).exit_code == 2
     for nowhere in (tmp_path, tmp_path / "none" / "page.md"):
         result = CliRunner().invoke(main, ["report", str(home), "-f", "md", "-o", str(nowhere)])
-        assert result.exit_code == 2 and f"{nowhere}: is a folder, or in none" in result.stderr
+        assert result.exit_code == 2 and f"{nowhere}: is not a file in an existing folder" in result.stderr
