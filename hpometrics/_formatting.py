@@ -6,6 +6,7 @@ import math
 import operator
 import shutil
 import sys
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -84,6 +85,35 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
 def terminal_width() -> int | None:
     """Return the width of the terminal; None if the output goes elsewhere and is not fitted."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped_lines(text: str, width: int | None) -> str:
+    r"""Wrap each line at spaces, its further lines as far indented as it; a path stays whole.
+
+    Args:
+        text: lines of prose.
+        width: the width of the terminal; None leaves the lines alone.
+
+    >>> print(wrapped_lines("Winner: trial 3\n  0.97, expected on new rows", 20))
+    Winner: trial 3
+      0.97, expected on
+      new rows
+    """
+    return "\n".join(part for line in text.split("\n") for part in _wrapped(line, width))
+
+
+def _wrapped(line: str, width: int | None) -> list[str]:
+    if width is None or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.lstrip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def fitted(

@@ -6,7 +6,6 @@ import contextvars
 import importlib
 import os
 import sys
-import textwrap
 import threading
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._formatting import column, duration, number
+from .._formatting import column, duration, number, wrapped_lines
 from .._text import printable, printable_lines
 from ..direction import ARROWS
 from ..records.trial_record import TrialRecord, TrialState
@@ -120,7 +119,7 @@ class LiveTable:
             )
         if record.state is TrialState.FAILED:
             for text in lines.reasons(record):
-                print_error("\n".join(wrapped(f"    {text}", console.width)))
+                print_error(wrapped_lines(f"    {text}", console.width))
 
     def text(self) -> str:
         """Return the live line."""
@@ -285,18 +284,3 @@ def _updated(display: Callable[..., Any], text: Callable[[], str]) -> Iterator[N
 def print_error(text: str) -> None:
     """Print lines to stderr."""
     print(printable_lines(text), file=sys.stderr, flush=True)
-
-
-def wrapped(line: str, width: int | None) -> list[str]:
-    """Wrap a line at spaces, its further lines as far indented as it; a path stays whole."""
-    if width is None or len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.lstrip(),
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

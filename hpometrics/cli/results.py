@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import click
 
-from .._formatting import terminal_width
+from .._formatting import terminal_width, wrapped_lines
 from ..backends.registry import backends_of
 from ..runner.signals import check_posix
 from .console import NOTHING_FINITE, report_errors, show
@@ -19,7 +19,7 @@ from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, Command, ou
 
 Printer = Callable[[str], object]
 FactsPrinter = Callable[[dict[str, Any]], object]
-TAGS = click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only those with this tag.")
+TAGS = click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only runs with this tag.")
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
@@ -40,13 +40,15 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
     "--format",
     "form",
     type=click.Choice(["text", "yaml", "json", "args"]),
-    help="text has all facts; args has the params alone, as --lr 0.014 --width 128.  [text]",
+    help="text prints everything; args prints only the params, as in --lr 0.014 --width 128.  [text]",
 )
 @AS_JSON
 @click.option(
     "--metric", metavar="NAME", type=METRIC, help="Pick by this metric instead of the optimized one."
 )
-@click.option("--at", type=click.Choice(["best", "last"]), help="The epoch that counts.  [as in the sweep]")
+@click.option(
+    "--at", type=click.Choice(["best", "last"]), help="The epoch whose value counts.  [as in the sweep]"
+)
 @INTERVAL
 @click.option(
     "--pick",
@@ -88,7 +90,9 @@ def best(
 
         rule = None if pick is None else read_pick(pick)
         try:
-            show(best_text(directory, form, metric, at, level, rule, count))
+            text = best_text(directory, form, metric, at, level, rule, count)
+            is_prose = form == "text" and count is None
+            show(wrapped_lines(text, terminal_width()) if is_prose else text)
         except NoneFeasible as err:
             if form in ("yaml", "json"):
                 show(err.format_facts(form, listed=count is not None))
@@ -98,11 +102,11 @@ def best(
 def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
     """Raise if an option for the one pick is used with several trials, or with params alone."""
     if count is not None and pick is not None:
-        raise click.UsageError("-k names several trials, --pick one; leave out either")
+        raise click.UsageError("-k selects several trials and --pick one; use one of them")
     if level is not None and (count is not None or form == "args"):
         option = "-f args" if count is None else "-k"
         raise click.UsageError(
-            f"--interval compares the winner and the runner-up, which {option} does not tell"
+            f"--interval compares the winner and the runner-up, which {option} does not name"
         )
 
 
@@ -111,10 +115,10 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
 @click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
 @click.option("--trial", type=click.IntRange(min=0), help="Repeat this trial of a sweep.  [the best one]")
 @click.option(
-    "--confirm", "fresh_run", type=click.IntRange(min=1), help="Repeat this training of its confirmation."
+    "--confirm", "fresh_run", type=click.IntRange(min=1), help="Repeat this training of the confirmation."
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Train it with this many seeds.  [1]")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and the lines to stderr.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and progress to stderr.")
 def replay(
     path: Path,
     evaluation: str | None,
@@ -137,10 +141,10 @@ def replay(
         file = best_file(path)
         if evaluation is not None if file is None else any((trial is not None, fresh_run, seeds)):
             raise click.UsageError(
-                "MODULE:EVALUATION is for a best.json, --trial, --confirm and --seeds for a sweep"
+                "MODULE:EVALUATION is for a best.json; --trial, --confirm and --seeds are for a sweep"
             )
         if fresh_run and seeds:
-            raise click.UsageError("--confirm is one training under its own seed; leave out --seeds")
+            raise click.UsageError("--confirm repeats one training with its own seed; leave out --seeds")
         with aside() as stdout:
             printers = _printers(stdout, as_json)
             if file is None:
@@ -173,7 +177,7 @@ def replay(
     "--workers", type=click.IntRange(min=1), metavar="N", help="The workers of the second search.  [2, or 1]"
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the differences as JSON, and the lines to stderr."
+    "--json", "as_json", is_flag=True, help="Print the differences as JSON, and progress to stderr."
 )
 def verify(directory: Path, trials: int, backend: str | None, workers: int | None, as_json: bool) -> None:
     """Rerun trials here and on another backend; list differences.
@@ -214,12 +218,14 @@ def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | No
 @click.option(
     "--direction",
     type=click.Choice(["minimize", "maximize"]),
-    help="The direction of the search, if no file has it.",
+    help="The direction of the search, if no file states it.",
 )
 @click.option(
     "--budget", type=click.IntRange(min=1), metavar="TRIALS", help="The number of requested trials."
 )
-@click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings such as unreported.")
+@click.option(
+    "--ignore", multiple=True, metavar="CODE", help="Ignore findings of this kind, such as unreported."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def audit(
     path: str,
@@ -357,7 +363,9 @@ def tag(
     """
     with report_errors():
         if not words and (remove or note is None):
-            raise click.UsageError("name a tag, as in hpometrics tag runs/x good, or --note 'a text'")
+            raise click.UsageError(
+                "give a tag, as in hpometrics tag runs/x good, or a note, as in --note 'a text'"
+            )
         from ..results.annotation_file import annotate
         from ..results.run_directory import RunDirectory
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, first_of, number, plural, spread
+from .._formatting import duration, first_of, number, plural, spread, wrapped_lines
 from .._text import printable
 from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
@@ -109,7 +109,7 @@ class Outcome:
         if self.verdict is None:
             front = plural(len(front_trials(self.records, self.resolved.optimized)), "trial")
             part = "the knee" if pick == "knee" else "picked"
-            return f"Trial {best.trial} is {part} of a Pareto front of {front}."
+            return f"Trial {best.trial} is {part} of a Pareto front with {front}."
         side, rival, text = self.interval, self.verdict.runner_up, f"{best.metric} {best.value:.4g}"
         span = ""
         if side is not None:
@@ -240,7 +240,7 @@ def results_text(
 ) -> str:
     """Return the results of an ended sweep: the best trials, the best of them or the front, the files.
 
-    On a terminal, the table fits into this width.
+    On a terminal, the table and the lines below it fit into this width.
 
     Raises:
         NoFiniteValueError: no trial is complete, or the one that the sweep picks is not on the front.
@@ -258,7 +258,8 @@ def results_text(
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
-    return f"{result_table(records, resolved, width=width)}\n\n{block}\nsaved {saved} in {home.label}"
+    block = wrapped_lines(f"{block}\nsaved {saved} in {home.label}", width)
+    return f"{result_table(records, resolved, width=width)}\n\n{block}"
 
 
 def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
@@ -282,9 +283,9 @@ def format_end(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     if limit == "cost":
         return f"its trials cost {_format_cost(records, resolved)}; raise budget.cost for more"
     if limit == "fruitless":
-        what = f"none of its last {FRUITLESS} trials counts for {' or '.join(_open_limits(resolved))}"
+        what = f"none of its last {FRUITLESS} trials counts toward {' or '.join(_open_limits(resolved))}"
         return f"{what}; set budget.trials or time for more"
-    return f"no new best for {plural(resolved.stale or 0, 'trial')}; raise budget.stale for more"
+    return f"no new best in {plural(resolved.stale or 0, 'trial')}; raise budget.stale for more"
 
 
 def _open_limits(resolved: Resolved) -> Iterator[str]:
@@ -391,7 +392,7 @@ def epochs_text(
     """
     record, where = RunDirectory(directory).trial_record(trial), f"{directory}: trial {trial}"
     if not record.epochs:
-        raise ConfigError(f"{where} ({record.state.value}) has no epoch yet")
+        raise ConfigError(f"{where} ({record.state.value}) has not completed an epoch yet")
     chosen = None if every else _chosen(record, epoch, where)
     lines = [f"trial {trial}  {word(record.state)}  {_picked(record)}"]
     seconds = accumulate(one.seconds for one in record.epochs)

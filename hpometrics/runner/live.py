@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+from .._formatting import wrapped_lines
 from .._text import printable, printable_lines
-from ..backends.live_table import AtWork, LiveTable, print_error, wrapped
+from ..backends.live_table import AtWork, LiveTable, print_error
 from ..backends.trial_lines import TrialLines, short_reason
 from ..config.metric_section import suggest_value
 from ..exceptions import HpometricsError
@@ -84,8 +85,7 @@ class Progress:
     def complain(self, text: str) -> None:
         """Print an error, whether quiet or not, with its lines wrapped to the terminal."""
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-        lines = printable_lines(text).split("\n")
-        print_error("\n".join(part for line in lines for part in wrapped(line, width)))
+        print_error(wrapped_lines(printable_lines(text), width))
 
     def tell(self, record: TrialRecord) -> None:
         """Print the line of a finished trial."""
@@ -184,14 +184,16 @@ def place_of(record: TrialRecord) -> Place | None:
 def _format_missing(constraint: str, name: str, record: TrialRecord) -> str:
     others = [other for other in record.picked_values if other != name]
     names = ", ".join(map(printable, others[:_MAX_NAMES])) + (" ..." if len(others) > _MAX_NAMES else "")
-    why, hint = f"as all others will be that do not report {printable(name)}", suggest_value(name, others)
+    why, hint = (
+        f"and so will be each trial that does not report {printable(name)}",
+        suggest_value(name, others),
+    )
     if name in record.picked_values:
         reason = record.epochs[-1].reasons.get(name)
         because = f" ({printable(reason)})" if reason else ""
-        why, hint = f"as {printable(name)} is undefined in each of its epochs{because}", ""
+        why, hint = f"because {printable(name)} is undefined in all of its epochs{because}", ""
     return (
-        f"warning: the constraint {printable(constraint)} has no value: "
-        f"trial {record.number} is infeasible, {why}; there are {names}."
-        f"{hint} Have the engine report it, or change the constraint; "
+        f"warning: the constraint {printable(constraint)} has no value: trial {record.number} is "
+        f"infeasible, {why}; there are {names}.{hint} Report it in the engine, or change the constraint; "
         "hpometrics check --probe finds this before a run"
     )

@@ -8,6 +8,9 @@ from sample_records import FOUR, trial, written
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
+from hpometrics.results.annotation_file import annotated
+from hpometrics.results.run_directory import RunDirectory
+from hpometrics.results.status import results_text
 
 
 def status(directory: Path, *arguments: str) -> Result:
@@ -58,3 +61,14 @@ def test_without_a_best_json_has_the_reason(tmp_path):
     told = json.loads(result.stdout)
     assert (result.exit_code, told["best"]) == (3, None)
     assert "no trial is complete" in told["reason"]
+
+
+def test_the_last_lines_fit_a_terminal(tmp_path):
+    """Wrapped at spaces, further lines as far indented as the first; a pipe gets them whole."""
+    home = RunDirectory(written(tmp_path / "run", FOUR))
+    resolved, records = annotated(home), home.records()
+    whole, narrow = (results_text(home, resolved, records, width) for width in (None, 40))
+    (verdict,) = (line for line in whole.splitlines() if line.startswith("Verdict: "))
+    assert len(verdict) > 40
+    assert all(len(line) <= 40 or " " not in line.strip() for line in narrow.splitlines()[-6:])
+    assert " ".join(narrow.split("Verdict: ")[1].split()) == " ".join(whole.split("Verdict: ")[1].split())
