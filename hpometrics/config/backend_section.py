@@ -53,9 +53,11 @@ def _check_form(value: Any) -> Any:
     for one in value:
         number = isinstance(one, int) and not isinstance(one, bool) and one >= 0
         if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):
-            raise wrong(f"{one!r} is not a GPU; write its number, or its id as nvidia-smi -L prints it")
+            raise wrong(f"{one!r} is not a GPU; write its number, or its id from nvidia-smi -L")
     if len(set(map(str, value))) < len(value):
-        raise wrong(f"{value} names a GPU twice; workers share one where there are more workers than GPUs")
+        raise wrong(
+            f"{value} names a GPU twice; workers already share GPUs if there are more workers than GPUs"
+        )
     return value
 
 
@@ -90,7 +92,7 @@ class OptunaBackend(BackendSection):
     def problems(self) -> Iterator[tuple[Path, str]]:
         """Yield a storage that workers cannot share, or that this machine cannot open."""
         if self.workers > 1 and self.storage == MEMORY:
-            yield ("storage",), "workers share a storage; memory is one process's own"
+            yield ("storage",), "workers share a storage, but memory belongs to one process"
         url = known_url(self.storage)
         if url is not None:
             try:
@@ -126,9 +128,9 @@ class Resources(Strict):
 def _check_address(value: str) -> str:
     if value.startswith("ray://"):
         raise wrong(
-            f"{redacted(value)}: through Ray's client the search would run on the head node, away from the "
-            "study; run on a machine of the cluster with address: auto, or submit it: "
-            "ray job submit -- hpometrics run FILE"
+            f"{redacted(value)}: with the Ray client, the search would run on the head node, away from the "
+            "study; run it on a machine of the cluster with address: auto, or submit it: ray job submit -- "
+            "hpometrics run FILE"
         )
     if value != "auto" and not re.fullmatch(r"[\w.\-\[\]:]+:[0-9]{1,5}", value):
         raise wrong(f"{redacted(value)!r} is not an address of a Ray cluster; write auto, or host:6379")
@@ -215,7 +217,7 @@ def restricted_to(share: str) -> AbstractContextManager[None]:
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         warnings.warn(
-            "CUDA has started before GPUs are shared out among workers, so this process sees all of them; "
+            "CUDA started before the GPUs were assigned to the workers, so this process sees all of them; "
             "do not use a GPU while the engine's module is imported",
             stacklevel=2,
         )

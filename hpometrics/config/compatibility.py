@@ -117,18 +117,18 @@ def _check_exploits(config: Draft, pruner: str) -> Notes:
     if pruner in BACKENDS[name].pruners and config.backend.section.workers is not None:
         yield (
             ("backend", name, "workers"),
-            f"the trials of {pruner} wait for each other, so all are at work; leave workers out: how many "
-            "train at a time is a matter of resources",
+            f"the trials of {pruner} wait for each other, so all run at once; leave workers out: the "
+            "resources decide how many train at a time",
         )
     if config.budget is not None and config.budget.repeats > 1:
         yield (
             ("budget", "repeats"),
-            f"{pruner} changes params in training, which no other seed would repeat; leave it out",
+            f"{pruner} changes params during training, which another seed would not repeat; leave it out",
         )
     if config.results.checkpoints == "none":
         yield (
             ("results", "checkpoints"),
-            f"{pruner} passes on checkpoints; set results.checkpoints to last or best",
+            f"{pruner} passes checkpoints on; set results.checkpoints to last or best",
         )
 
 
@@ -138,22 +138,28 @@ def _check_replay(config: Draft, pruner: Plugin) -> Notes:
     if unknown := [word for word in options if word not in ("run", "trial")]:
         yield path, f"{REPLAY} has no argument {unknown[0]!r}; it knows run, trial"
     if not isinstance(run, str):
-        yield path, f"run of {REPLAY} is the directory of a sweep by pbt or pb2, as in runs/pbt, got {run!r}"
+        yield (
+            path,
+            f"run of {REPLAY} must be the directory of a sweep with pbt or pb2, as in runs/pbt, got {run!r}",
+        )
     if trial is not None and (isinstance(trial, bool) or not isinstance(trial, int)):
-        yield path, f"trial of {REPLAY} is the number of a trial, as in 3; none means the best, got {trial!r}"
+        yield (
+            path,
+            f"trial of {REPLAY} must be a trial number, as in 3, or be left out for the best; got {trial!r}",
+        )
     if trial is None and _has_several_objectives(config):
-        yield path, f"several objectives have no single best trial; name the trial of {REPLAY}"
+        yield path, f"several objectives have no single best trial; set the trial of {REPLAY}"
     if config.budget is not None and config.budget.repeats > 1:
-        why = f"{REPLAY} trains each trial with its own seed; leave it out, and set trials"
+        why = f"{REPLAY} trains each trial with its own seed; leave it out and set trials"
         yield ("budget", "repeats"), why
     if config.results.checkpoints == "none":
         why = f"{REPLAY} continues from checkpoints; set results.checkpoints to last or best"
         yield ("results", "checkpoints"), why
     for key, setting in (("start", config.search.start), ("from", config.search.warm_start)):
         if setting:
-            yield ("search", key), f"{REPLAY} begins with the first params of its schedule; leave {key} out"
+            yield ("search", key), f"{REPLAY} starts with the first params of its schedule; leave {key} out"
     if config.search.sampler is not None and config.search.sampler.name == "grid":
-        yield ("search", "sampler"), f"{REPLAY} begins with the first params of its schedule; leave grid out"
+        yield ("search", "sampler"), f"{REPLAY} starts with the first params of its schedule; leave grid out"
 
 
 def _check_options(sweep: Draft) -> Notes:
@@ -213,7 +219,7 @@ def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
             expected = " or ".join(_TYPES[word] for word in words if word != "None")
             raise ConfigError(f"{option} of {plugin.name} expects {expected}, got {value!r}")
         if text.startswith("Callable") and not (value is None and "None" in words):
-            raise ConfigError(f"{option} of {plugin.name} takes a function, which a file cannot hold")
+            raise ConfigError(f"{option} of {plugin.name} must be a function, which a file cannot hold")
 
 
 def _fits(value: Any, word: str) -> bool:
@@ -269,7 +275,7 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
     if is_hub(pruner.name) and BACKENDS[backend].schedules:
         yield (
             path,
-            f"{pruner.name} is a pruner of Optuna, and on {backend} a scheduler of its own stops trials",
+            f"{pruner.name} is an Optuna pruner, but {backend} stops trials with a scheduler",
         )
     elif (
         pruner.name in PRUNER_BACKENDS
@@ -286,8 +292,8 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
     ):
         yield (
             path,
-            f"{pruner.name} judges one value; with several objectives leave it out, or give search.prune_by: "
-            f"a metric, or {DOMINANCE}",
+            f"{pruner.name} judges by one value; with several objectives, leave it out or set "
+            f"search.prune_by to a metric, or {DOMINANCE}",
         )
     else:
         plug_in = BACKENDS[backend].pruners.get(pruner.name, PlugIn(pruner.name))
@@ -300,9 +306,12 @@ def _check_prune_by(sweep: Draft) -> Notes:
     if by is None or (pruner is not None and pruner.name not in PRUNER_BACKENDS and ":" not in pruner.name):
         return
     if sweep.backend.points is not None:
-        yield path, f"the {sweep.backend.name} backend runs its list as it is; leave prune_by out"
+        yield path, f"the {sweep.backend.name} backend runs its list without pruning; leave prune_by out"
     elif by == DOMINANCE and sweep.metrics is not None and len(sweep.metrics.optimize) == 1:
-        yield path, f"{DOMINANCE} compares several objectives, and there is one; name the metric to judge by"
+        yield (
+            path,
+            f"{DOMINANCE} compares several objectives, but there is only one; name the metric to prune by",
+        )
     else:
         try:
             check_prune_by(by, "none" if pruner is None else pruner.name)
@@ -317,7 +326,7 @@ def _check_pruner_epochs(sweep: Draft, document: Document) -> Notes:
     if pruner.name in BACKENDS[sweep.backend.name].needs_epochs and budget.reports is None:
         yield (
             ("search", "pruner"),
-            f"{pruner.name} divides a number of epochs; give budget.epochs, or budget.steps with every",
+            f"{pruner.name} divides the number of epochs; set budget.epochs, or budget.steps with every",
         )
 
 
@@ -326,15 +335,18 @@ def _check_steps(sweep: Draft, document: Document) -> Notes:
     if budget is None or _LENGTHS & document.broken or budget.steps is budget.every is None:
         return
     if budget.steps is None:
-        yield ("budget", "every"), f"a report after each {budget.every} of how many steps? set steps"
+        yield ("budget", "every"), f"every: {budget.every} needs the total number of steps; set steps"
     elif budget.every is None:
-        yield ("budget", "steps"), f"{budget.steps}, with a report after how many of them? give every"
+        yield ("budget", "steps"), f"{budget.steps} also needs the number of steps between reports; set every"
     elif budget.every > budget.steps:
         yield ("budget", "every"), f"must be at most steps, {budget.steps}, got {budget.every}"
     if budget.epochs is not None:
         yield ("budget", "epochs"), "a trial counts epochs or steps; leave out epochs, or steps and every"
     if sweep.engine is not None and sweep.engine.command is not None:
-        yield ("budget", "steps"), "a program decides when to report; set epochs, its most reports"
+        yield (
+            ("budget", "steps"),
+            "a program decides when to report; set epochs to its maximum number of reports",
+        )
 
 
 def _check_pick(sweep: Draft) -> Notes:
@@ -342,14 +354,15 @@ def _check_pick(sweep: Draft) -> Notes:
     path, pick = ("metrics", "pick"), "best" if sweep.metrics is None else sweep.metrics.pick
     rules = ("best", *WITHIN_ERROR)
     if _has_several_objectives(sweep) and pick in WITHIN_ERROR:
-        yield path, f"{pick} is for one objective; with several, use knee or the number of a trial"
+        yield path, f"{pick} works for one objective; with several, use knee or a trial number"
     elif not _has_several_objectives(sweep) and pick not in rules:
         yield (
             path,
-            f"{pick} picks from the front of several objectives, and there is one; say {' or '.join(rules)}",
+            f"{pick} picks from the front of several objectives, but there is only one; use "
+            f"{' or '.join(rules)}",
         )
     elif pick in WITHIN_ERROR and repeats < 2:
-        yield path, f"{pick} takes the error of a value over seeds; give budget.repeats: 3, say"
+        yield path, f"{pick} needs the standard error over seeds; set budget.repeats, for example to 3"
 
 
 def _has_several_objectives(sweep: Draft) -> bool:
@@ -365,10 +378,10 @@ def _check_objectives(sweep: Draft) -> Notes:
         fitting = ", ".join(name for name in SAMPLERS if not searches_for_one(name))
         yield (
             ("search", "sampler"),
-            f"{sampler.name} searches for one objective, and there are several; choose {fitting}",
+            f"{sampler.name} supports one objective, but there are several; choose {fitting}",
         )
     if budget is not None and budget.target is not None:
-        yield ("budget", "target"), "is in the unit of one metric; with several objectives leave it out"
+        yield ("budget", "target"), "is in the unit of one metric; leave it out with several objectives"
 
 
 def _check_confirm(sweep: Draft) -> Notes:
@@ -376,7 +389,7 @@ def _check_confirm(sweep: Draft) -> Notes:
     if sweep.confirm is None:
         return
     if _has_several_objectives(sweep):
-        why = "decides by one metric, but several objectives have a front and no winner; leave it out"
+        why = "decides by one metric, but several objectives have a front instead of a winner; leave it out"
         if sweep.confirm.until == "decided":
             yield ("confirm", "until"), why
         if sweep.confirm.equivalence != LUCK:
@@ -384,11 +397,12 @@ def _check_confirm(sweep: Draft) -> Notes:
     if sweep.metrics is not None and sweep.metrics.pick in WITHIN_ERROR:
         yield (
             ("metrics", "pick"),
-            f"{sweep.metrics.pick} picks by the repeats of the search, and confirm by fresh trainings; leave "
-            "one of the two out (of tied contenders the last block names the cheapest)",
+            f"{sweep.metrics.pick} picks by the repeats of the search, but confirm picks by fresh "
+            "trainings; leave one of the two out (if contenders tie, the output of confirm names the "
+            "cheapest)",
         )
     if sweep.search.pruner is not None and (name := sweep.search.pruner.name) in (*POPULATIONS, REPLAY):
-        why = f"trains params again, and {name} changes them in training; leave one of the two out"
+        why = f"retrains fixed params, but {name} changes params during training; leave one of the two out"
         yield ("confirm",), why
 
 
@@ -410,7 +424,7 @@ def _check_command(sweep: Draft) -> Notes:
     if sweep.engine is None or sweep.engine.command is None or sweep.metrics is None:
         return
     if sweep.metrics.track_examples is not None:
-        yield ("metrics", "track_examples"), "a program reports values, not examples; leave it out"
+        yield ("metrics", "track_examples"), "a program reports values, not single examples; leave it out"
     if not sweep.metrics.optimize:
         yield ("metrics",), "does not name the metric to optimize, and a program cannot name one"
 
@@ -425,7 +439,10 @@ def _check_points(sweep: Draft) -> Notes:
         ("from", sweep.search.warm_start),
     ):
         if setting and getattr(setting, "name", "") != "none":
-            yield ("search", key), f"the {sweep.backend.name} backend runs its list as it is; leave {key} out"
+            yield (
+                ("search", key),
+                f"the {sweep.backend.name} backend runs its list unchanged; leave {key} out",
+            )
 
 
 def _check_warm_start(sweep: Draft) -> Notes:
@@ -434,7 +451,10 @@ def _check_warm_start(sweep: Draft) -> Notes:
     if warm is None:
         return
     if sampler is not None and sampler.name == "grid":
-        yield ("search", "from"), "a grid visits each of its points, whatever came before; leave from out"
+        yield (
+            ("search", "from"),
+            "a grid visits all of its points regardless of earlier trials; leave from out",
+        )
     for index, source in enumerate(warm.sweeps):
         if "://" in source:
             yield (
@@ -444,7 +464,7 @@ def _check_warm_start(sweep: Draft) -> Notes:
     if warm.values and not learns("tpe" if sampler is None else sampler.spec):
         yield (
             ("search", "from"),
-            f"{sampler and sampler.name} learns from its own trials alone; choose tpe or gp",
+            f"{sampler and sampler.name} learns only from its own trials; choose tpe or gp",
         )
 
 
@@ -458,7 +478,7 @@ def _check_trials(sweep: Draft) -> Notes:
     name, sampler, budget = sweep.backend.name, sweep.search.sampler, sweep.budget
     is_grid = sampler is not None and sampler.name == "grid"
     if BACKENDS[name].needs_trials and budget is not None and budget.trials is None and not is_grid:
-        yield ("budget",), f"{name.capitalize()} counts its trials beforehand; give trials too"
+        yield ("budget",), f"{name.capitalize()} needs the number of trials in advance; set trials too"
 
 
 def _format_unknown(plugin: Plugin, kind: str, names: Iterable[str]) -> str:

@@ -108,12 +108,12 @@ def _dimension_shape(value: Any) -> Any:
     if value is None:
         raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
     if isinstance(value, str) and (line := line_of_text(value)) is not None:
-        text = f"{excerpt(value, 60)} is a dimension of another tool; write {line or _FORMS}"
+        text = f"{excerpt(value, 60)} is another tool's dimension; write {line or _FORMS}"
         raise wrong(f"{text}, or {{value: ...}} if the text itself is meant")
     if not isinstance(value, dict):
         return {"value": value}
     if not any(kind in value for kind in KINDS) and (line := line_of_mapping(value)) is not None:
-        raise wrong(f"a dimension of another tool; write {line or _FORMS}")
+        raise wrong(f"another tool's dimension; write {line or _FORMS}")
     one_key(value, KINDS, "a search dimension")
     return value
 

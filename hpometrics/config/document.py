@@ -199,7 +199,7 @@ def read_text(path: pathlib.Path, *, recorded: bool = False) -> str:
         hint = _similar(path) if isinstance(err, FileNotFoundError) else ""
         raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}{hint}") from None
     if len(raw) > MAX_BYTES:
-        raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file is a few lines")
+        raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file has only a few lines")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -215,7 +215,9 @@ def parse_document(text: str, source: str) -> Document:
     if value is None:
         raise _refusal(source, 1, 1, "is empty; start with `engine:`, `space:`, `metrics:` and `budget:`")
     if not isinstance(value, dict):
-        raise _refusal(source, 1, 1, f"starts with a {_kind(value)}, a sweep file is a mapping of sections")
+        raise _refusal(
+            source, 1, 1, f"starts with a {_kind(value)}, but a sweep file is a mapping of sections"
+        )
     document.data = value
     return document
 
@@ -270,7 +272,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise self._fatal(event, "a second document starts here; a file holds one sweep")
+                raise self._fatal(event, "a second document starts here, but a file holds one sweep")
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
         elif isinstance(event, yaml.NodeEvent):
@@ -281,7 +283,7 @@ class _Builder:
         if self._values > MAX_VALUES:
             raise self._fatal(event, f"holds more than {MAX_VALUES} keys and values")
         if len(self.document.problems) >= MAX_PROBLEMS:
-            raise self._fatal(event, f"{MAX_PROBLEMS} problems are found by here; what follows was not read")
+            raise self._fatal(event, f"{MAX_PROBLEMS} problems so far; the rest of the file was not read")
         parent = self._open[-1] if self._open else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
             self._handle_key(event, parent)
@@ -291,12 +293,12 @@ class _Builder:
     def _check_plain(self, event: yaml.NodeEvent, path: Path | None) -> None:
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             has_value = not isinstance(event, yaml.AliasEvent)  # an anchor is followed by its value
-            text = "anchors and aliases are not used here; write the value out"
+            text = "anchors and aliases are not supported; write out the value"
             self._add_problem(event, text, None if has_value else path)
         elif (tag := getattr(event, "tag", None)) is not None and not (
             tag in TAGS and isinstance(event, yaml.ScalarEvent)
         ):
-            self._add_problem(event, f"the tag {tag} is not used here; values are plain YAML", path)
+            self._add_problem(event, f"the tag {tag} is not supported; use plain YAML values", path)
 
     def _handle_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
         self._check_plain(event, None)
@@ -348,7 +350,7 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent, path: Path | None = None) -> Any:
         text: str = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._add_problem(event, "half a surrogate pair is not text", path)
+            self._add_problem(event, "an unpaired surrogate is not text", path)
             return ""
         tag = event.tag if event.tag in TAGS else None
         if event.style and tag is None:
@@ -381,7 +383,7 @@ def _key_text(event: yaml.NodeEvent) -> str:
     if not isinstance(event, yaml.ScalarEvent):
         return "a key is text, not a list or mapping"
     if event.value == "<<":
-        return "merge keys are not used here; write the keys out"
+        return "merge keys are not supported; write out the keys"
     return f"the key {event.value} reads as a number or word of YAML; quote it to make it text"
 
 

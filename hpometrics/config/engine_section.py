@@ -164,7 +164,9 @@ class Engine(Strict):
         if isinstance(value, dict):
             one_key(value, ("target", "choice", "command"), "an engine")
             if "command" not in value and "metrics_from" in value:
-                raise wrong("metrics_from belongs to a command; a function reports by run.log and run.update")
+                raise wrong(
+                    "metrics_from applies only to a command; a function reports with run.log and run.update"
+                )
         return value
 
 
@@ -191,7 +193,7 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     passes = reads_wandb or wrong_parts or passes_params(engine.command or (), searched)
     if engine.command and searched and not passes:
         names, example = ", ".join(searched[:3]), searched[0]
-        text = f"passes no param of the space ({names}), so all trials would be the same; "
+        text = f"does not pass any param of the space ({names}), so all trials would be identical; "
         how = f"add {{args}}, --{example}={{{example}}} or {{params_file}}"
         yield ("engine", "command"), text + how
     if source is None:
@@ -206,7 +208,8 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     if several and not any(placeholders(path)):
         yield (
             place,
-            f"several programs at a time would write {path}; name it by the trial, as in {{dir}}/{path}",
+            f"several programs would write {path} at the same time; give each trial its own file, as in "
+            f"{{dir}}/{path}",
         )
     if kind == "tensorboard" and find_spec(_EVENTS) is None:
         yield place, str(missing_extra("reading event files", _EVENTS, extra=None))
@@ -229,7 +232,10 @@ def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:
     for metric, is_optimized in wanted.items():
         group = (source.names or {}).get(names.get(metric, ""))
         if is_optimized and (group not in groups if group else metric not in canonicals):
-            yield (*place, "regex"), f"no group is called {group or metric}{did_you_mean(metric, groups)}"
+            yield (
+                (*place, "regex"),
+                f"there is no group named {group or metric}{did_you_mean(metric, groups)}",
+            )
 
 
 def requested_name(name: str, requested: Collection[str]) -> str:

@@ -89,7 +89,7 @@ def _check_scalar(value: Any) -> Any:
 
 def _check_option(value: Any) -> Any:
     if isinstance(value, (dict, list)):
-        raise wrong(f"a choice is text, a number, true, false or null, got {_format_value(value)}")
+        raise wrong(f"an option must be text, a number, true, false or null, got {_format_value(value)}")
     return value
 
 
@@ -124,7 +124,9 @@ def _check_param(value: str) -> str:
             f"{excerpt(value, 40)!r} is not a parameter name; use 1 to {_PARAM_LENGTH} printable characters"
         )
     if not is_normalized("NFC", value):
-        raise wrong(f"{value!r} is not in Unicode's composed form (NFC); another name would look the same")
+        raise wrong(
+            f"{value!r} is not in the composed form of Unicode (NFC), so another name could look the same"
+        )
     return value
 
 
@@ -137,8 +139,8 @@ def _check_target(value: Any) -> Any:
 def _check_module(value: Any) -> Any:
     if isinstance(value, str) and (not re.fullmatch(MODULE, value) or "__" in value):
         raise wrong(
-            f"{_shorten(value)} is not a module; write the module whose import registers metrics, as in "
-            "mypackage.metrics"
+            f"{_shorten(value)} is not a module; write the name of a module that registers metrics when "
+            "imported, as in mypackage.metrics"
         )
     return value
 
@@ -313,13 +315,13 @@ def _parse(read: Callable[[Any], T], value: Any) -> T:
 
 def _check_metric_part(key: str, value: Any) -> PlainScalar | None:
     if (value is None and key not in ("feature", "task")) or isinstance(value, (dict, list)):
-        raise wrong(f"{key} is text, a number, true or false, got {_format_value(value)}")
+        raise wrong(f"{key} must be text, a number, true or false, got {_format_value(value)}")
     return value  # type: ignore[no-any-return]
 
 
 def _check_direction(value: Any) -> Any:
     if value not in (None, "minimize", "maximize", "min", "max"):
-        raise wrong(f"direction is minimize or maximize, got {value!r}")
+        raise wrong(f"direction must be minimize or maximize, got {value!r}")
     return value
 
 
@@ -337,7 +339,7 @@ def _check_output(value: Any) -> Any:
         return value
     if not isinstance(value, dict) or not value:
         raise wrong(
-            "write what the engine predicts, as in category, or each output by name, as in {intent: category}"
+            "write what the engine predicts, as in category, or name each output, as in {intent: category}"
         )
     for name, text in value.items():
         if not isinstance(text, str):

@@ -72,7 +72,8 @@ def resolve_output(
     if types_of(parsed, True) != types_of(engine_output, True):
         document.add(
             _OUTPUT,
-            f"the file says {format_outputs(parsed)}, the engine itself says {format_outputs(engine_output)}",
+            f"the file states {format_outputs(parsed)}, but the engine states "
+            f"{format_outputs(engine_output)}",
         )
         return parsed
     if isinstance(file_output, str) or not isinstance(engine_output, Mapping):
@@ -380,9 +381,9 @@ def _check_clear(metric: FoundMetric) -> None:
         example = "category" if "category" in outputs else outputs[0]
         own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
         raise MeasureError(
-            f"{metric.name} means a different metric for each output ({', '.join(outputs)}), and neither the "
-            f"file nor the engine names the output; set engine.output, as in output: {example}. For a value "
-            f"that the engine logs, give its name and direction, as in {own}"
+            f"{metric.name} means a different metric for each output ({', '.join(outputs)}), but neither "
+            f"the file nor the engine names the output; set engine.output, as in output: {example}. For a "
+            f"value that the engine logs, state its name and direction, as in {own}"
         )
 
 

@@ -65,7 +65,7 @@ class ExampleCounts(Strict):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if self.worst == 0 and self.best == 0:
-            raise wrong("0 worst and 0 best keep no examples; leave track_examples out")
+            raise wrong("0 worst and 0 best examples keep nothing; leave track_examples out")
         return self
 
 
@@ -77,8 +77,8 @@ def _parse_examples(value: Any) -> Any:
     whole = isinstance(value, int) and value > 0
     if not whole and not isinstance(value, (dict, ExampleCounts)):
         raise wrong(
-            "expected true, how many, or a mapping such as {worst: 20, best: 20, metric: log_loss}, got "
-            f"{value!r}"
+            "expected true, a number of examples, or a mapping such as {worst: 20, best: 20, metric: "
+            f"log_loss}}, got {value!r}"
         )
     return {"worst": value, "best": value} if whole else value
 
@@ -250,7 +250,7 @@ def default_backend() -> Backend:
 def backend_texts() -> tuple[str, dict[str, str]]:
     """Return the description of the section, and that of each of its keys."""
     names = ", ".join(f"`{name}`" for name in _BY_NAME)
-    text = f"The backend that runs the trials: {names}, or a mapping of one key."
+    text = f"The backend that runs the trials: {names}, or a mapping with one key."
     return text, {name: entry.summary for name, entry in BACKENDS.items()}
 
 
@@ -411,7 +411,7 @@ EngineForm = Annotated[Engine, BeforeValidator(_parse_engine, json_schema_input_
 
 def _refuse_include(value: Any) -> Any:
     if value is not None:
-        raise wrong("names files that a sweep file is read with; write it into the file itself")
+        raise wrong("names files to read together with a sweep file; write it into the file itself")
     return value
 
 

@@ -96,24 +96,26 @@ def _read_included(name: Any, chain: tuple[pathlib.Path, ...], sizes: list[int])
         raise _IncludeError("expected the name of a file, or a list of names, as in base.yaml")
     parts = pathlib.PurePath(name).parts
     if not parts or ".." in parts or pathlib.PurePath(name).is_absolute():
-        raise _IncludeError(f"{name} is not below the folder of this file; copy or move it there")
+        raise _IncludeError(f"{name} is outside the folder of this file; copy or move it into the folder")
     folder = path = chain[-1].parent
     for part in parts:
         path = path / part
         if os.path.islink(path):
-            raise _IncludeError(f"{path} is a link; include the file that it leads to")
+            raise _IncludeError(f"{path} is a link; include the file it points to")
     path = folder.joinpath(*parts)
     if path in chain:
         raise _IncludeError(f"{name} includes itself: {' -> '.join(map(str, (*chain, path)))}")
     if len(chain) > MAX_DEPTH:
-        raise _IncludeError(f"{name} is included by more than {MAX_DEPTH} files, one by the other")
+        raise _IncludeError(f"{name} is nested more than {MAX_DEPTH} includes deep")
     if len(sizes) >= MAX_FILES:
-        raise _IncludeError(f"{name} is one more than the {MAX_FILES} files that a sweep may include")
+        raise _IncludeError(f"{name} exceeds the {MAX_FILES} files that a sweep can include")
     sizes.append(0)
     document = read_document(path, recorded=True)
     sizes[-1] = len(document.text)
     if sum(sizes) > MAX_BYTES:
-        raise _IncludeError("the included files are together larger than 1 MiB; a sweep file is a few lines")
+        raise _IncludeError(
+            "the included files are larger than 1 MiB in total; a sweep file has only a few lines"
+        )
     return _with_includes(document, (*chain, path), sizes)
 
 
@@ -182,7 +184,7 @@ def set_workers(document: Document, workers: object, source: str | None = None) 
         return
     place, out = source or f"--workers {workers}", f"leave {'' if source else '--'}workers out"
     if BACKENDS[name].has_points:
-        text = f"a list is tried one point after the other; {out}, or sample the space"
+        text = f"a list is tried one point after another; {out}, or sample the space"
         raise _refusal(place, ("backend",), text)
     if not BACKENDS[name].has_workers:
         raise _refusal(place, ("backend",), f"{name} has no workers; {out}")

@@ -91,11 +91,11 @@ def fill_environment(document: Document) -> dict[str, Any]:
     def text_of(match: re.Match[str], path: Place) -> str:
         nonlocal room
         if match["name"] is None:
-            raise ConfigError("a variable of the environment is written ${env:NAME}")
+            raise ConfigError("write an environment variable as ${env:NAME}")
         value = _variable(match["name"], match[0])
         room -= len(value)
         if room < 0:
-            raise ConfigError("the variables that this file names are together larger than 1 MiB")
+            raise ConfigError("the variables that this file names are larger than 1 MiB in total")
         if any("\ud800" <= char <= "\udfff" for char in value):
             raise ConfigError(f"the variable {match['name']} is not text in UTF-8")
         if _has_placeholder(path) and path[:2] != _PARAMS:
@@ -115,7 +115,7 @@ def fill_environment(document: Document) -> dict[str, Any]:
             is_whole = _ENVIRONMENT.fullmatch(value) is not None and not is_word
             return read_plain(text) if is_whole else text
         except ScalarError:
-            text = f"{value} is a number that no sweep can use; whole numbers have 64 bits, others are finite"
+            text = f"{value} is outside the supported range; whole numbers have 64 bits, others are finite"
         except ConfigError as err:
             text = str(err)
         document.add(path, text)
@@ -303,7 +303,9 @@ def _fill_token(match: re.Match[str], filling: Filling, values: Mapping[str, Any
 def _variable(name: str, placeholder: str) -> str:
     value = os.environ.get(name)
     if value is None:
-        raise ConfigError(f"the environment has no {name}, which {placeholder} stands for; export it")
+        raise ConfigError(
+            f"the environment variable {name}, which {placeholder} stands for, is not set; export it"
+        )
     return value
 
 
@@ -358,15 +360,17 @@ def check_program(command: Sequence[str], folder: Path) -> None:
         return
     own = Path(folder, program)
     if os.sep in program and own.exists() and not (own.is_file() and os.access(own, os.X_OK)):
-        raise ConfigError(f"{program!r} is not an executable file; run it by its interpreter, or chmod +x it")
+        raise ConfigError(
+            f"{program!r} is not executable; run it with its interpreter, or run chmod +x on it"
+        )
     if not (own.exists() if os.sep in program else shutil.which(program, path=program_path())):
         place = f"in {folder}" if os.sep in program else "in the folders of PATH"
         hint = f"; there is {own}, which is ./{program}" if os.sep not in program and own.is_file() else ""
-        raise ConfigError(f"there is no program {program!r} {place}{hint}")
+        raise ConfigError(f"cannot find the program {program!r} {place}{hint}")
     script = arguments[0] if arguments else ""
     is_script = script.endswith(_SCRIPTS) and not script.startswith("-") and not _TOKEN.search(script)
     if _INTERPRETER.match(Path(program).name) and is_script and not Path(folder, script).exists():
-        raise ConfigError(f"there is no script {script!r} in {folder}")
+        raise ConfigError(f"cannot find the script {script!r} in {folder}")
 
 
 def placeholders(text: str) -> Iterator[str]:
@@ -407,7 +411,7 @@ def _objection(
     macro, name = match["macro"], match["name"]
     alone = match[0] == part
     if macro == _PROGRAM:
-        return "${program} is the program of a W&B file; write its path, as in train.py"
+        return "${program} stands for the program of a W&B file; write its path instead, as in train.py"
     if macro is not None and macro not in MACROS:  # a variable of a shell, or a slip
         near = did_you_mean(macro, MACROS)
         return (
@@ -422,7 +426,7 @@ def _objection(
         )
     if name in secrets:
         return (
-            f"{match[0]} is a secret, and other users of the machine can see arguments; have the program "
+            f"{match[0]} is a secret, and other users of the machine can see arguments; let the program "
             "read the variable from its environment"
         )
     if name is None or name in params or name in _LISTS or name in _TEXTS:

@@ -230,7 +230,7 @@ def _resolve_name(config: Draft, document: Document) -> str:
     """Return the sweep's name; unless the file states one, a slug of the file's name."""
     stem = slug_of(pathlib.Path(document.source).stem)
     if config.name is None and stem is None:
-        document.add(("name",), "is missing, and the file's name makes none")
+        document.add(("name",), "is missing, and the name of the file cannot serve as one")
     return config.name or stem or ""
 
 
@@ -274,10 +274,14 @@ def _resolve_metrics(
             continue
         for measure in measures:
             if program and (measure.group or measure.combined):
-                document.add(path, f"{measure.name}: a program reports single values; name each of them")
+                document.add(
+                    path,
+                    f"{measure.name}: a program reports single values, so a group is not possible; name "
+                    "each value",
+                )
             measure = replace(measure, reported=measure.reported or program)
             if path[1] == "optimize" and measure.name in by_name:
-                document.add(path, f"{measure.name} is among the objectives already")
+                document.add(path, f"{measure.name} is already among the objectives")
             by_name.setdefault(measure.name, measure)
             first = measure if path[1] == "optimize" and first is None else first
             if types == UNKNOWN_OUTPUT and first is not None:
@@ -321,6 +325,6 @@ def _check_together(optimized: Measure, tracked: Measure, path: Path, document: 
     if one and other and not one & other:
         document.add(
             path,
-            f"no output serves both: {optimized.name} is a metric of {', '.join(sorted(one))}, "
+            f"no output fits both: {optimized.name} is a metric of {', '.join(sorted(one))}, and "
             f"{tracked.name} of {', '.join(sorted(other))}",
         )

@@ -72,7 +72,7 @@ def read_tagged(tag: str, text: str) -> Scalar:
     if kind == "float" and type(value) is int:
         value = float(value)
     if type(value) is not TAGS[tag]:
-        raise ScalarError(f"!!{kind} does not fit {excerpt(text, 30)!r}; leave the tag out")
+        raise ScalarError(f"!!{kind} does not fit {excerpt(text, 30)!r}; remove the tag")
     return value
 
 
@@ -91,8 +91,8 @@ def _check_range(number: int | float, text: str) -> int | float:
     too_long = isinstance(number, int) and number.bit_length() > 63
     if too_long or not math.isfinite(number):
         raise ScalarError(
-            f"{excerpt(text, 30)} is too large; whole numbers have 64 bits, others end at 1.8e308"
+            f"{excerpt(text, 30)} is too large; whole numbers have 64 bits, and the largest float is 1.8e308"
         )
     if number == 0 and _NOT_ZERO.match(text):
-        raise ScalarError(f"{excerpt(text, 30)} is too small; the least number above 0 is 5e-324")
+        raise ScalarError(f"{excerpt(text, 30)} is too small; the smallest number above 0 is 5e-324")
     return number

@@ -22,7 +22,7 @@ from .document import ENGINE_PARAM, Document, Path
 from .models import Budget, Draft
 
 LIST = "(list)"
-_DRAWN = "engine.choice draws this param; use another name here"
+_DRAWN = "engine.choice already draws this param; use another name"
 T = TypeVar("T")
 Points = tuple[Mapping[str, Any], ...]
 
@@ -57,7 +57,9 @@ def read_space(config: Draft, document: Document) -> Space | None:
         if ENGINE_PARAM in fixed:
             document.add(("engine", "params", ENGINE_PARAM), _DRAWN)
     elif not section and isinstance(section, dict | None):
-        document.add(("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1]}")
+        document.add(
+            ("space",), "has no parameters; name at least one to search, as in lr: {float: [1e-4, 1e-1]}"
+        )
     if len(document.problems) > before or not isinstance(section, dict) or len(dimensions) < len(section):
         return None
     return _try_build(document, ("space",), lambda: Space({**constants, **chosen, **dimensions}))

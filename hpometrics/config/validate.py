@@ -182,7 +182,7 @@ def _text(error: ErrorDetails, path: Path) -> str:
         return "must not be empty" if most is None else f"has at most {most} entries, got {len(value)}"
     if kind == "literal_error":
         choices = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return f"{value!r} is none of {', '.join(choices)}{did_you_mean(value, choices)}"
+        return f"{value!r} is not one of {', '.join(choices)}{did_you_mean(value, choices)}"
     if kind in _LIMITS:
         word, limit = _LIMITS[kind]
         return f"must be {word} {context[limit]}, got {value}"
@@ -201,7 +201,7 @@ def _number_hint(value: Any, kind: str) -> str:
         number = float(value.replace("_", ""))
     except ValueError:
         return ""
-    how = "it without quotes or underscores" if math.isfinite(number) else "a finite number"
+    how = "it without quotes and underscores" if math.isfinite(number) else "a finite number"
     return f"; write {how}"
 
 
@@ -233,10 +233,11 @@ def _unknown_key(path: Path, data: Any) -> str:
         return f"a key ends in a colon, as in {name}: {key.removeprefix(name).strip()}..., got {key!r}"
     if len(path) == 1 and key in _ELSEWHERE:
         return (
-            f"unknown key {key!r}, as in {_ELSEWHERE[key]}; hpometrics init DIRECTORY --from FILE converts it"
+            f"unknown key {key!r}, which belongs to {_ELSEWHERE[key]}; convert that file with hpometrics "
+            "init DIRECTORY --from FILE"
         )
     if len(path) == 1 and (key in _INCLUDES or key.endswith((".yaml", ".yml"))):
-        return f"unknown key {key!r}; include: [base.yaml] reads other files, which this one overrides"
+        return f"unknown key {key!r}; to build on other files, use include: [base.yaml]"
     for section, names in (("space", data.get("space")), ("engine.params", _params_of(data))):
         if len(path) == 1 and isinstance(names, dict) and key in names:
             return f"unknown key {key!r}; did you mean '{section}.{key}'?"

@@ -143,7 +143,10 @@ def test_a_share_is_seen_for_a_while(monkeypatch):
 def test_an_engine_that_has_used_a_gpu_is_told(monkeypatch):
     """CUDA reads the variable when it starts, and no more."""
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
-    with pytest.warns(UserWarning, match="CUDA has started before GPUs are shared out"), restricted_to("1"):
+    with (
+        pytest.warns(UserWarning, match="CUDA started before the GPUs were assigned to the"),
+        restricted_to("1"),
+    ):
         pass
 
 

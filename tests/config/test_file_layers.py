@@ -98,31 +98,31 @@ LAYERS = {
     "a mapping": ("{base.yaml: 1}", "sweep.yaml:1:1: include: expected the name of a file"),
     "in a list": ("[base.yaml, 3]", "sweep.yaml:1:22: include[1]: expected the name of a file"),
     "with a newline": (r'"a\nb"', "include: expected the name of a file"),
-    "in the parent": ("../sweep.yaml", "include: ../sweep.yaml is not below the folder of this file"),
-    "out and in": ("parts/../base.yaml", "include: parts/../base.yaml is not below the folder of this file"),
-    "absolute": ("/etc/passwd", "include: /etc/passwd is not below the folder of this file"),
-    "the folder": (".", "include: . is not below the folder of this file"),
-    "a folder": ("parts", "include: parts: is a directory in the place of a file"),
+    "in the parent": ("../sweep.yaml", "include: ../sweep.yaml is outside the folder of this file"),
+    "out and in": ("parts/../base.yaml", "include: parts/../base.yaml is outside the folder of this file"),
+    "absolute": ("/etc/passwd", "include: /etc/passwd is outside the folder of this file"),
+    "the folder": (".", "include: . is outside the folder of this file"),
+    "a folder": ("parts", "include: parts: is a directory, not a file"),
     "missing": ("none.yaml", "sweep.yaml:1:1: include: none.yaml cannot be read: No such file or directory"),
-    "a link": ("link.yaml", "include: link.yaml is a link; include the file that it leads to"),
-    "behind a link": ("away/base.yaml", "include: away is a link; include the file that it leads to"),
-    "a pipe": ("pipe.yaml", "include: pipe.yaml: is a pipe in the place of a file"),
+    "a link": ("link.yaml", "include: link.yaml is a link; include the file it points to"),
+    "behind a link": ("away/base.yaml", "include: away is a link; include the file it points to"),
+    "a pipe": ("pipe.yaml", "include: pipe.yaml: is a pipe, not a file"),
     "itself": ("sweep.yaml", "include: sweep.yaml includes itself: sweep.yaml -> sweep.yaml"),
     "in a circle": (
         "ring.yaml",
         "ring.yaml:1:1: include: sweep.yaml includes itself: sweep.yaml -> ring.yaml",
     ),
-    "a list": ("list.yaml", "list.yaml:1:1: starts with a list, a sweep file is a mapping of sections"),
+    "a list": ("list.yaml", "list.yaml:1:1: starts with a list, but a sweep file is a mapping of sections"),
     "not YAML": ("open.yaml", "open.yaml:2:1: not YAML: "),
-    "a tag": ("tag.yaml", "tag.yaml:1:7: the tag !x is not used here"),
-    "an alias": ("alias.yaml", "alias.yaml:1:4: anchors and aliases are not used here"),
-    "large": ("large.yaml", "large.yaml:1:1: is larger than 1 MiB; a sweep file is a few lines"),
-    "large together": ("[half.yaml, half.yaml]", "included files are together larger than 1 MiB"),
+    "a tag": ("tag.yaml", "tag.yaml:1:7: the tag !x is not supported"),
+    "an alias": ("alias.yaml", "alias.yaml:1:4: anchors and aliases are not supported"),
+    "large": ("large.yaml", "large.yaml:1:1: is larger than 1 MiB; a sweep file has only a few lines"),
+    "large together": ("[half.yaml, half.yaml]", "included files are larger than 1 MiB"),
     "deep": (
         "deep0.yaml",
-        f"deep{MAX_DEPTH}.yaml is included by more than {MAX_DEPTH} files, one by the other",
+        f"deep{MAX_DEPTH}.yaml is nested more than {MAX_DEPTH} includes deep",
     ),
-    "many": ("bomb0.yaml", f"is one more than the {MAX_FILES} files that a sweep may include"),
+    "many": ("bomb0.yaml", f"exceeds the {MAX_FILES} files that a sweep can include"),
 }
 
 
@@ -155,13 +155,13 @@ def test_a_hostile_include_is_refused(name, tmp_path):
 def test_files_are_included_by_files_alone(tmp_path):
     """Not by `--set`, nor in Python; keys of other tools are answered with the one of ours."""
     file = written(tmp_path, sweep=SWEEP)
-    with pytest.raises(SweepFileError, match="include: names files that a sweep file is read with"):
+    with pytest.raises(SweepFileError, match="include: names files to read together with a sweep file"):
         read_plan(file, ["include=base.yaml"])
     with pytest.raises(SweepFileError, match="unknown key 'include'"):
         Sweep.from_file(file, include="base.yaml")
     for key in ("defaults", "extends", "_base_", "base.yml"):
         [problem] = problems_of(f"{SWEEP}{key}: [x]\n")
-        assert f"unknown key '{key}'; include: [base.yaml] reads other files" in problem
+        assert f"unknown key '{key}'; to build on other files, use include: [base.yaml]" in problem
 
 
 def env(text: str) -> str:
@@ -228,14 +228,15 @@ def test_another_value_is_another_question(monkeypatch):
     [
         (
             "'${env:NONE}'",
-            "engine.params.data: the environment has no NONE, which ${env:NONE} stands for; export it",
+            "engine.params.data: the environment variable NONE, which ${env:NONE} stands for, is not set; "
+            "export it",
         ),
-        ("'${env:}'", "engine.params.data: a variable of the environment is written ${env:NAME}"),
-        ("'${env:A B}'", "engine.params.data: a variable of the environment is written ${env:NAME}"),
-        ("'${env:LONG'", "engine.params.data: a variable of the environment is written ${env:NAME}"),
-        ("'${env:NAN}'", "${env:NAN} is a number that no sweep can use; whole numbers have 64 bits"),
+        ("'${env:}'", "engine.params.data: write an environment variable as ${env:NAME}"),
+        ("'${env:A B}'", "engine.params.data: write an environment variable as ${env:NAME}"),
+        ("'${env:LONG'", "engine.params.data: write an environment variable as ${env:NAME}"),
+        ("'${env:NAN}'", "${env:NAN} is outside the supported range; whole numbers have 64 bits"),
         ("'${env:BYTES}'", "the variable BYTES is not text in UTF-8"),
-        (f"'{'${env:LONG}' * 2000}'", "the variables that this file names are together larger than 1 MiB"),
+        (f"'{'${env:LONG}' * 2000}'", "the variables that this file names are larger than 1 MiB in total"),
         ("'${env:SELF}'", ""),
     ],
     ids=["missing", "empty", "space", "open", "nan", "bytes", "bomb", "nested"],

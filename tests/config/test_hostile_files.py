@@ -48,18 +48,23 @@ def results(text: str) -> str:
     return f"{SWEEP}results: {text}\n"
 
 
-NO_NAME = "is not a name; use 1 to 80 of A-Z a-z 0-9 . _ -, no . or - in front and no . at the end"
-DEVICE = "is a device on Windows, where no directory can be called so"
+NO_NAME = (
+    "is not a valid name; use 1 to 80 characters of A-Z a-z 0-9 . _ -, without a leading . or - and "
+    "without a trailing ."
+)
+DEVICE = "is a device on Windows, so no directory can have that name"
 NO_TARGET = "is not a target; write module:function, as in examples.digits:train"
 NO_PARAM = "is not a parameter name; use 1 to 128 printable characters"
 NO_PATH = "is not a path; write up to 1024 printable characters"
-NO_SECRET = "expected {secret: NAME}, the name in capitals of an environment variable; never the secret"
+NO_SECRET = (
+    "expected {secret: NAME}, where NAME is an environment variable in capitals, never the secret itself"
+)
 
 FILES: dict[str, tuple[str | bytes, str]] = {
     # what a YAML reader could be made to do
     "tag that calls": (
         "engine: !!python/object/apply:os.system [touch imported]",
-        "1:9: the tag tag:yaml.org,2002:python/object/apply:os.system is not used here; values are plain",
+        "1:9: the tag tag:yaml.org,2002:python/object/apply:os.system is not supported; use plain",
     ),
     "tag that names": (
         "a: !!python/name:os.system",
@@ -67,22 +72,28 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "tag of a module": (
         "a: !!python/module:os",
-        "1:4: the tag tag:yaml.org,2002:python/module:os is not used",
+        "1:4: the tag tag:yaml.org,2002:python/module:os is not supported; use",
     ),
-    "tag of another tool": ("a: !env HOME", "1:4: the tag !env is not used here; values are plain YAML"),
-    "tag of bytes": ("a: !!binary aGk=", "1:4: the tag tag:yaml.org,2002:binary is not used here"),
-    "tag of a number": (changed("seed: 3", "seed: !!int 3.5"), "6:33: !!int does not fit '3.5'; leave"),
-    "tag by a directive": ("%TAG ! tag:x,2000:\n---\na: !y 1", "3:4: the tag tag:x,2000:y is not used here"),
-    "billion laughs": (LAUGHS, "2:4: anchors and aliases are not used here; write the value out"),
-    "merge bomb": (MERGES, "1:5: anchors and aliases are not used here; write the value out"),
-    "merge key": ("<<: {a: 1}", "1:1: merge keys are not used here; write the keys out"),
-    "alias of itself": ("a: &a [*a]", "1:8: anchors and aliases are not used here; write the value out"),
-    "anchor alone": (changed("seed: 3", "seed: &s 3"), "6:33: anchors and aliases are not used here"),
+    "tag of another tool": ("a: !env HOME", "1:4: the tag !env is not supported; use plain YAML values"),
+    "tag of bytes": ("a: !!binary aGk=", "1:4: the tag tag:yaml.org,2002:binary is not supported"),
+    "tag of a number": (changed("seed: 3", "seed: !!int 3.5"), "6:33: !!int does not fit '3.5'; remove"),
+    "tag by a directive": (
+        "%TAG ! tag:x,2000:\n---\na: !y 1",
+        "3:4: the tag tag:x,2000:y is not supported",
+    ),
+    "billion laughs": (LAUGHS, "2:4: anchors and aliases are not supported; write out the value"),
+    "merge bomb": (MERGES, "1:5: anchors and aliases are not supported; write out the value"),
+    "merge key": ("<<: {a: 1}", "1:1: merge keys are not supported; write out the keys"),
+    "alias of itself": ("a: &a [*a]", "1:8: anchors and aliases are not supported; write out the value"),
+    "anchor alone": (changed("seed: 3", "seed: &s 3"), "6:33: anchors and aliases are not supported"),
     "deep lists": ("[" * 900, "1:65: nested deeper than 64 levels"),
     "deeper lists": ("[" * 5000, "1:65: nested deeper than 64 levels"),
     "deep mappings": ("{a: " * 5000, "1:257: nested deeper than 64 levels"),
     "deep blocks": ("".join(f"{' ' * i}a:\n" for i in range(400)), "65:65: nested deeper than 64 levels"),
-    "scalar of 10 MB": ("a: " + "x" * 10_000_000, "1:1: is larger than 1 MiB; a sweep file is a few lines"),
+    "scalar of 10 MB": (
+        "a: " + "x" * 10_000_000,
+        "1:1: is larger than 1 MiB; a sweep file has only a few lines",
+    ),
     "scalar below 1 MiB": ("engine: " + "x" * 1_000_000, f"1:1: engine: '{'x' * 119}... {NO_TARGET}"),
     "long scalar": ("engine: " + "x" * 10_000, f"1:1: engine: '{'x' * 119}... {NO_TARGET}"),
     "many unknown keys": (
@@ -116,7 +127,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "float beyond": (changed("1e-1]", "1e400]"), "3:22: 1e400 is too large; whole numbers have 64 bits"),
     "float below": (
         changed("[1e-4", "[1e-400"),
-        "3:16: 1e-400 is too small; the least number above 0 is 5e-324",
+        "3:16: 1e-400 is too small; the smallest number above 0 is 5e-324",
     ),
     "nan": (
         changed("1e-1]", ".nan]"),
@@ -129,7 +140,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "number in quotes": (
         changed("[1e-4", "['1e-4'"),
         "3:16: space.lr.float[0]: expected a number, got '1e-4' (text); "
-        "write it without quotes or underscores",
+        "write it without quotes and underscores",
     ),
     "nan as a word": (
         changed("1e-1]", "nan]"),
@@ -161,15 +172,18 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     # what is no sweep file at all
     "empty": ("", "1:1: is empty; start with `engine:`, `space:`, `metrics:` and `budget:`"),
     "comment": ("# nothing\n", "1:1: is empty; start with `engine:`"),
-    "list at the top": ("- a", "1:1: starts with a list, a sweep file is a mapping of sections"),
-    "text at the top": ("hello", "1:1: starts with a text, a sweep file is a mapping of sections"),
-    "two documents": (f"{SWEEP}---\n{SWEEP}", "8:1: a second document starts here; a file holds one sweep"),
+    "list at the top": ("- a", "1:1: starts with a list, but a sweep file is a mapping of sections"),
+    "text at the top": ("hello", "1:1: starts with a text, but a sweep file is a mapping of sections"),
+    "two documents": (
+        f"{SWEEP}---\n{SWEEP}",
+        "8:1: a second document starts here, but a file holds one sweep",
+    ),
     "tab": ("engine:\n\ttarget: x", "2:1: a tab is used where YAML requires spaces"),
     "NUL": (f"{SWEEP}a: \0\n", "8:4: the character #x0000 is not YAML text"),
     "NUL alone": (b"\0" * 4096, "1:1: the character #x0000 is not YAML text"),
     "escape": (f"{SWEEP}a: \x1b[31m\n", "8:4: the character #x001b is not YAML text"),
     "C1 escape": (f"{SWEEP}a: \x9b31m\n", "8:4: the character #x009b is not YAML text"),
-    "half a surrogate": (f'{SWEEP}a: "\\ud800"\n', "8:4: half a surrogate pair is not text"),
+    "an unpaired surrogate": (f'{SWEEP}a: "\\ud800"\n', "8:4: an unpaired surrogate is not text"),
     "surrogate as bytes": (SWEEP.encode() + b"a: \xed\xa0\x80\n", "8:1: byte 0xed is not UTF-8 text"),
     "UTF-16": (SWEEP.encode("utf-16"), "1:1: byte 0xff is not UTF-8 text"),
     "Latin-1": (SWEEP.encode() + b"# \xe9\n", "8:1: byte 0xe9 is not UTF-8 text"),
@@ -187,7 +201,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         target("builtins:eval"),
         "builtins:eval is a builtin_function_or_method, not a function",
     ),
-    "target of one argument": (
+    "target of the same argument": (
         target("textwrap:dedent"),
         "textwrap:dedent must accept two arguments: train(params, run)",
     ),
@@ -232,7 +246,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "long param": (param("x" * 129), f"'{'x' * 40}' {NO_PARAM}"),
     "param of parts": (
         param(r'"e\u0301"'),
-        "is not in Unicode's composed form (NFC); another name would look the",
+        "is not in the composed form of Unicode (NFC), so another name could look the",
     ),
     "secret that is said": (
         changed(OUTPUT, "output: binary, params: {token: {secret: hf_abc}}}"),
@@ -245,7 +259,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "int beyond floats": (
         lr("{int: [0, 9223372036854775807]}"),
-        "is beyond 2**53, above which whole numbers are no",
+        "is above 2**53, beyond which whole numbers are no",
     ),
     "int beyond 64 bits": (
         lr("{int: [0, 1180591620717411303424]}"),
@@ -265,10 +279,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         lr("{int: [true, 3]}"),
         "3:14: space.lr.int[0]: expected a whole number, got True",
     ),
-    "logarithm of 0": (lr("{float: [0, 1], log: true}"), "space.lr.float: log needs low above 0, got 0.0"),
+    "logarithm of 0": (lr("{float: [0, 1], log: true}"), "space.lr.float: log requires low above 0, got 0.0"),
     "list as a choice": (
         lr("{choice: [[1], 2]}"),
-        "space.lr.choice[0]: a choice is text, a number, true, false",
+        "space.lr.choice[0]: an option must be text, a number, true, false",
     ),
     "nan as a choice": (lr("{choice: [.nan, 1]}"), "3:17: .nan is not a value that a sweep can use"),
     "infinity in a bundle": (

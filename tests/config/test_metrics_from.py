@@ -59,8 +59,8 @@ def test_a_source_is_read_and_written_as_it_is(source):
         ("{csv: '{dri}/log.csv'}", "{dri} is not a param of the sweep or a placeholder; did you mean 'dir'?"),
         ("{regex: 'acc=('}", "is not a regular expression: missing )"),
         ("{regex: 'acc=(.*)'}", "names no value; name a group, as in acc=(?P<accuracy>[0-9.]+)"),
-        ("{regex: 'acc=(?P<acuracy>.*)'}", "no group is called accuracy; did you mean 'acuracy'?"),
-        ("{regex: 'acc=(?P<a>.*)', names: {accuracy: b}}", "no group is called b"),
+        ("{regex: 'acc=(?P<acuracy>.*)'}", "there is no group named accuracy; did you mean 'acuracy'?"),
+        ("{regex: 'acc=(?P<a>.*)', names: {accuracy: b}}", "there is no group named b"),
         ("{csv: a, names: {acuracy: b}}", "acuracy is not a metric of the sweep; did you mean 'accuracy'?"),
     ],
 )
@@ -88,7 +88,8 @@ def test_programs_at_a_time_write_files_of_their_own():
     two = sweep("{csv: log.csv}").replace("workers: 1", "workers: 2")
     (problem,) = problems_of(two)
     assert (
-        "several programs at a time would write log.csv; name it by the trial, as in {dir}/log.csv" in problem
+        "several programs would write log.csv at the same time; give each trial its own file, as in "
+        "{dir}/log.csv" in problem
     )
     assert problems_of(two.replace("log.csv", "'{dir}/log.csv'")) == []
 
@@ -96,7 +97,7 @@ def test_programs_at_a_time_write_files_of_their_own():
 def test_a_function_has_no_source():
     """It reports by its run."""
     text = sweep("stdout").replace('command: [python, train.py, "{args}"]', "target: a:b")
-    assert any("metrics_from belongs to a command" in problem for problem in problems_of(text))
+    assert any("metrics_from applies only to a command" in problem for problem in problems_of(text))
 
 
 def test_a_missing_package_is_named_with_its_line(monkeypatch):

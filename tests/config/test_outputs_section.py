@@ -61,9 +61,9 @@ def test_file_and_engine_settle_each_output_together():
 @pytest.mark.parametrize(
     ("engine", "problem"),
     [
-        ({"intent": Category()}, "the engine itself says intent: category\n"),
-        (Category(), "the file says intent: category, reply: sequence.*, the engine itself says category"),
-        ({**TOLD, "reply": Number()}, "the engine itself says intent: .*, reply: number"),
+        ({"intent": Category()}, "but the engine states intent: category\n"),
+        (Category(), "the file states intent: category, reply: sequence.*, but the engine states category"),
+        ({**TOLD, "reply": Number()}, "but the engine states intent: .*, reply: number"),
     ],
 )
 def test_file_and_engine_have_the_same_outputs(engine, problem):
@@ -76,9 +76,9 @@ def test_file_and_engine_have_the_same_outputs(engine, problem):
     ("output", "problem"),
     [
         ("{intent: binry}", "engine.output.intent: 'binry' is not an output feature; did you mean 'binary'?"),
-        ("{combined: number}", "engine.output: an output is called by a word"),
+        ("{combined: number}", "engine.output: the name of an output must be"),
         ("{intent: 3}", "engine.output: intent: expected an output such as category, got 3"),
-        ("{}", "engine.output: write what the engine predicts, as in category, or each output by name"),
+        ("{}", "engine.output: write what the engine predicts, as in category, or name each output"),
         ("[category]", "engine.output: write what the engine predicts"),
     ],
 )
@@ -167,38 +167,41 @@ def test_what_is_tracked_may_be_of_any_place():
 @pytest.mark.parametrize(
     ("metric", "problem"),
     [
-        ("loss", "loss is a metric of several outputs; name one of them: intent.loss, reply.loss"),
-        ("price.mae", "price.mae: there is no output 'price'; there are intent, reply"),
-        ("bleu_4", "no output has a metric 'bleu_4'; there are intent (category), reply (sequence)"),
-        ("a/accuracy(tasks=micro)", "tasks=micro is about all tasks; leave it or the task a out"),
+        ("loss", "loss is a metric of several outputs; choose one: intent.loss, reply.loss"),
+        ("price.mae", "price.mae: there is no output 'price'; the outputs are intent, reply"),
+        ("bleu_4", "no output has a metric 'bleu_4'; the metrics are intent (category), reply (sequence)"),
+        ("a/accuracy(tasks=micro)", "tasks=micro covers all tasks; leave out either it or the task a"),
         ("test:combined.loss", "a combination uses validation values; write combined.loss"),
         (
             "{metric: combined.loss, direction: maximize}",
-            "combined.loss must be minimized, but direction says max",
+            "combined.loss must be minimized, but direction is max",
         ),
-        ("{combine: {}}", "combine takes a weight for each metric"),
-        ("{combine: {accuracy: -1}}", "the weight of accuracy is a number above 0, got -1"),
-        ("{combine: {accuracy: 1}, weight: 2}", "combine goes with name, direction and task, got weight"),
+        ("{combine: {}}", "combine needs a weight for each metric"),
+        ("{combine: {accuracy: -1}}", "the weight of accuracy must be a number above 0, got -1"),
+        (
+            "{combine: {accuracy: 1}, weight: 2}",
+            "combine allows only the keys name, direction and task beside it, got weight",
+        ),
         ("{combine: {acuracy: 1}}", "no output has a metric 'acuracy'"),
         ("{combine: {cost: 1}}", "the engine reports it, state its direction: {cost: {weight: 1, direction:"),
         (
             "{combine: {gpu_mem: 0.5}}",
-            "gpu_mem has no direction, so that it has no sign here; state one: {gpu",
+            "gpu_mem has no direction, so its sign is unknown; state one: {gpu",
         ),
-        ("{combine: {accuracy: {weight: 1, direction: min}}}", "must be maximized, but direction says min"),
-        ("{combine: {accuracy: {wait: 1}}}", "accuracy has a weight and a direction, got wait"),
+        ("{combine: {accuracy: {weight: 1, direction: min}}}", "must be maximized, but direction is min"),
+        ("{combine: {accuracy: {wait: 1}}}", "accuracy must have a weight and a direction, got wait"),
         (
             "{combine: {accuracy: 1, intent.accuracy: 1}}",
-            "are one value, intent.accuracy; give it one weight",
+            "are the same value, intent.accuracy; give it one weight",
         ),
         (
             "{combine: {a/accuracy: 1}, task: b}",
-            "of the task b, and a/intent.accuracy is of a row of its own",
+            "b, but a/intent.accuracy names a row itself; leave one",
         ),
-        ("{combine: {accuracy: 1}, task: a b}", "a task's name is text without"),
-        ("{metric: a/f1, task: b}", "a/f1: its task is 'a', and task= says 'b'"),
-        ("{metric: f1, task: ''}", "no part of a name can be called ''"),
-        ("f1(average=none)", "has one value per class, and a search optimizes one number"),
+        ("{combine: {accuracy: 1}, task: a b}", "the name of a task must be text without"),
+        ("{metric: a/f1, task: b}", "a/f1: its task is 'a', but task= is 'b'"),
+        ("{metric: f1, task: ''}", "no part of a name can be ''"),
+        ("f1(average=none)", "has one value per class, but a search optimizes one number"),
     ],
 )
 def test_what_cannot_steer_says_why(metric, problem):
@@ -237,7 +240,7 @@ def test_check_prints_outputs_and_formulas(sweep):
     assert result.exit_code == 0, result.output
     assert "output intent: category, reply: sequence(vocab_size=9)" in result.stdout
     assert (
-        "combined.worth   maximize <- terms of both directions   reads predictions, probabilities"
+        "combined.worth   maximize <- terms with both directions   reads predictions, probabilities"
         in result.stdout
     )
     assert "formula    combined.worth = 2 intent.accuracy - 0.5 reply.perplexity\n" in result.stdout

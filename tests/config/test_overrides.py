@@ -92,7 +92,7 @@ def test_a_list_has_no_workers():
     """It is tried in order."""
     document = parse_document(f"{SWEEP}backend: {{list: [{{lr: 0.1}}]}}\n", "sweep.yaml")
     with pytest.raises(
-        SweepFileError, match=r"^--workers 4: backend: a list is tried one point after the other"
+        SweepFileError, match=r"^--workers 4: backend: a list is tried one point after another; "
     ):
         set_workers(document, 4)
 

@@ -119,7 +119,7 @@ def test_macros_of_wandb_mean_the_same(monkeypatch):
     monkeypatch.setenv("DATA", "/data set")
     assert fill(["--data=${envvar:DATA}"], trial) == ["--data=/data set"]
     monkeypatch.delenv("DATA")
-    with pytest.raises(ConfigError, match="the environment has no DATA"):
+    with pytest.raises(ConfigError, match="the environment variable DATA"):
         fill(["--data=${envvar:DATA}"], trial)
 
 
@@ -141,7 +141,7 @@ def test_the_path_of_a_program_begins_with_the_interpreter_of_hpometrics(monkeyp
 def test_a_command_that_passes_no_param_of_the_space_is_refused(part):
     """Its trials would all be the same, and one of them the best; a fixed param is no other trial."""
     [problem] = problems_of(sweep("python", "train.py", part))
-    assert "engine.command: passes no param of the space (lr, " in problem
+    assert "engine.command: does not pass any param of the space (lr, " in problem
     assert "write" not in problem and "add {args}, --lr={lr} or {params_file}" in problem
 
 
@@ -172,7 +172,7 @@ def test_a_param_of_the_same_name_comes_first():
         ("x{args}", "{args} expands to several arguments; make it a separate argument"),
         ("x${args}", "${args} expands to several arguments"),
         ("${arg}", "${arg} is not a placeholder; did you mean 'args'?; write ${{arg}} for the text"),
-        ("${program}", "write its path, as in train.py"),
+        ("${program}", "write its path instead, as in train.py"),
         ("--token={token}", "{token} is a secret, and other users of the machine can see arguments"),
     ],
 )

@@ -52,15 +52,15 @@ def test_a_metric_is_named_by_alias_or_in_parts():
     [
         (
             "{metric: roc_auc, direction: minimize}",
-            "roc_auc must be maximized, but direction says minimize",
+            "roc_auc must be maximized, but direction is minimize",
         ),
         ("rmse", "'rmse' does not exist for a binary output; it is a metric of number"),
         ("{metric: rmse, direction: minimize}", "'rmse' does not exist for a binary output"),
         ("roc_acu", "Did you mean 'roc_auc'?"),
         ("latency_ms", "if the engine reports it, state {metric: latency_ms, direction: ...}"),
-        ("{metric: latency_ms, direction: down}", "direction is minimize or maximize, got 'down'"),
+        ("{metric: latency_ms, direction: down}", "direction must be minimize or maximize, got 'down'"),
         ("fbeta", "needs"),
-        ("test:roc_auc", "only validation values steer a search; test:roc_auc can be tracked"),
+        ("test:roc_auc", "only validation values can steer a search; test:roc_auc can only be tracked"),
     ],
 )
 def test_a_metric_that_cannot_steer_says_why(metric, problem):
@@ -91,7 +91,7 @@ def test_metrics_that_no_output_has_both_are_an_error():
     document = parse_document(text, "sweep.yaml")
     both = make_plan(document, {"photo": Image(), "items": Ranking()}, settle=True)
     assert [both.optimize.name, both.track[0].name] == ["photo.psnr", "items.ndcg@5"]
-    serves = r"track\[0\]: no output serves both: psnr is a metric of image, ndcg@5 of ranking"
+    serves = r"track\[0\]: no output fits both: psnr is a metric of image, and ndcg@5 of ranking"
     with pytest.raises(SweepFileError, match=serves):
         make_plan(document, None, settle=True)
 
@@ -108,7 +108,7 @@ def test_the_engine_settles_what_the_file_leaves_open():
     told = make_plan(parse_document(changed(", output: binary", ""), "sweep.yaml"), Binary(0.3))
     assert told.output == Binary(0.3)
     assert make_plan(parse_document(SWEEP, "sweep.yaml"), Binary(0.3)).output == Binary(0.3)
-    with pytest.raises(SweepFileError, match="the file says binary, the engine itself says category"):
+    with pytest.raises(SweepFileError, match="the file states binary, but the engine states category"):
         make_plan(parse_document(SWEEP, "sweep.yaml"), Category(3))
 
 
@@ -146,12 +146,12 @@ def test_names_of_schedulers_are_those_of_ray():
     [
         ("percentile", "ray", "percentile runs on optuna only; on ray choose median, asha, hyperband, pbt"),
         ("patient", "ray", "patient runs on optuna only"),
-        ("hyperband", "optuna", "hyperband divides a number of epochs; give budget.epochs"),
-        ("asha", "ray", "asha divides a number of epochs; give budget.epochs"),
+        ("hyperband", "optuna", "hyperband divides the number of epochs; set budget.epochs"),
+        ("asha", "ray", "asha divides the number of epochs; set budget.epochs"),
         (
             "median",
             "{list: [{lr: 0.1, size: small}]}",
-            "the list backend runs its list as it is; leave pruner out",
+            "the list backend runs its list unchanged; leave pruner out",
         ),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_pruner_of_a_package_runs_on_optuna():
     text = changed("sampler: random", f"pruner: 'hub:{hub}:NopPruner'")
     assert problems_of(text) == []
     [problem] = problems_of(f"{text}backend: ray\n")
-    assert "is a pruner of Optuna, and on ray a scheduler of its own stops trials" in problem
+    assert "is an Optuna pruner, but ray stops trials with a scheduler" in problem
 
 
 def test_a_grid_is_counted():
@@ -281,7 +281,7 @@ def test_trials_keep_their_points_of_a_grid(taken, order):
 def test_a_grid_needs_finite_dimensions():
     """A continuous parameter cannot be enumerated."""
     [problem] = problems_of(changed("sampler: random", "sampler: grid"))
-    assert "search.sampler: lr: is continuous; give it a step to enumerate it" in problem
+    assert "search.sampler: lr: is continuous; set step to enumerate it" in problem
 
 
 def test_a_list_needs_no_space():
@@ -313,4 +313,4 @@ def test_start_points_may_be_partial():
 def test_ray_wants_to_know_the_number_of_trials():
     """Time alone does not end a sweep on Ray."""
     [problem] = problems_of(changed("trials: 4", "time: 1m") + "backend: ray\n")
-    assert "budget: Ray counts its trials beforehand" in problem
+    assert "budget: Ray needs the number of trials in advance" in problem

@@ -156,7 +156,7 @@ def test_a_missing_variable_ends_before_the_first_trial(secretive, sweep, monkey
     assert sweep(TEXT, command="check").exit_code == 0
     result = sweep(TEXT)
     assert result.exit_code == 2
-    assert "sweep.yaml:3:3: engine.params: the environment has no HUB_TOKEN" in result.stderr
+    assert "sweep.yaml:3:3: engine.params: the environment variable HUB_TOKEN" in result.stderr
     assert not (secretive / "runs").exists()
 
 
@@ -166,12 +166,12 @@ def test_a_missing_variable_ends_before_the_first_trial(secretive, sweep, monkey
 def test_the_name_of_a_variable_is_wanted(secret):
     """What looks like the secret itself is refused before anything is written."""
     [found] = problems_of(changed("output: binary", f"output: binary, params: {{token: {secret}}}"))
-    assert "engine.params: token expected {secret: NAME}, the name in capitals of an environment" in found
+    assert "engine.params: token expected {secret: NAME}, where NAME is an environment" in found
 
 
 def test_an_engine_of_stages_takes_no_secret(secretive, sweep):
     """Its engine params are written to best.json as they are."""
     result = sweep(STAGED)
     assert result.exit_code == 2
-    assert "engine.params: engine params are written as they are; let the stage read" in result.stderr
+    assert "engine.params: engine params are stored in plain text; let the stage read" in result.stderr
     assert not (secretive / "runs").exists()

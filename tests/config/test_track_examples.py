@@ -72,11 +72,11 @@ def test_nothing_is_asked_for_unless_the_file_does(text):
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        ("0", "metrics.track_examples: expected true, how many, or a mapping"),
-        ("many", "metrics.track_examples: expected true, how many, or a mapping"),
+        ("0", "metrics.track_examples: expected true, a number of examples, or a mapping"),
+        ("many", "metrics.track_examples: expected true, a number of examples, or a mapping"),
         ("{wrost: 3}", "metrics.track_examples: unknown key 'wrost'; did you mean 'worst'?"),
         ("{worst: -1}", "metrics.track_examples.worst"),
-        ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best keep no examples"),
+        ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best examples keep nothing; leave"),
     ],
 )
 def test_other_forms_are_problems(form, problem):
