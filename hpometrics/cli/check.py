@@ -121,7 +121,7 @@ def _lacks(plan: Plan) -> Iterator[str]:
             yield f"there is no module {name!r} in {home}, in the current folder or installed"
     for path in (Path(source.partition("#")[0]) for source in plan.earlier):
         if not path.exists():
-            yield f"there is no {path}: run that sweep first"
+            yield f"{path} does not exist: run that sweep first"
     for command in filter(None, (engine.command, plan.config.on_end)):
         try:
             check_program(command, home)
@@ -144,10 +144,12 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
         if trial == 0 and plan.config.engine.command is not None:
             yield "  command", printable(shlex.join(_command(plan, params)))
     if sampled.earlier:
-        yield "  #0 ...", f"{printable(', '.join(sampled.earlier))}: run reads their params first"
+        yield "  #0 ...", f"{printable(', '.join(sampled.earlier))}: run reads their params at the start"
     if sampled.learner is not None:
         how = (
-            "is imported by run alone" if ":" in sampled.learner else "draws from the values of those before"
+            "only run imports it"
+            if ":" in sampled.learner
+            else "draws depending on the values of earlier trials"
         )
         yield f"  #{len(sampled.params)} ...", f"{printable(sampled.learner)} {how}"
 

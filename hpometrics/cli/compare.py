@@ -88,12 +88,12 @@ class _Request:
     "--test-share",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SHARE",
-    help="--values are those of folds: the number of test rows for each training row.",
+    help="If --values holds one value per fold, the number of test rows per training row.",
 )
 @click.option(
     "--by",
     metavar="COLUMN",
-    help="The column of clusters, such as users, whose rows are not independent. For two trials: group, or "
+    help="The column of clusters, such as users, whose rows depend on each other. For two trials: group, or "
     "popularity, which splits the users into thirds by the popularity of their items.",
 )
 @click.option(
@@ -128,7 +128,7 @@ class _Request:
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
     metavar="GIB",
-    help="The most memory for columns that are read at once.  [4]",
+    help="The memory limit for the columns read at once, in GiB.  [4]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def compare(models: tuple[str, ...], fail_if_worse: bool, as_json: bool, **options: Any) -> None:
@@ -167,7 +167,7 @@ def _two_trials(models: tuple[str, ...]) -> tuple[int, int] | None:
     others = models[1:]
     numbers = [text for text in others if text.isascii() and text.isdigit()]
     if not others:
-        raise click.UsageError("name two trials of it, or further models: files, or directories")
+        raise click.UsageError("name two of its trials, or more models: files or directories")
     if not numbers:
         return None
     if len(numbers) == len(others) == 2:
@@ -188,7 +188,9 @@ def _compare_users(
     if request.level is not None:
         raise click.UsageError("--interval works for models and sweeps; two trials are compared at 95%")
     if gate or request.is_of_rows_alone:
-        raise click.UsageError("trials of a ranking are compared user by user, by --metric and --by alone")
+        raise click.UsageError(
+            "trials of a ranking are compared user by user, which supports only --metric and --by"
+        )
     if request.by not in (None, *_STRATA):
         raise click.UsageError(f"--by {request.by}: users are compared by {' or '.join(_STRATA)}")
     _print(compare_trials(directory, *trials, request.metrics, request.by), as_json)
@@ -197,7 +199,7 @@ def _compare_users(
 
 def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
     if request.by is not None:
-        raise click.UsageError("--by groups the users of two trials; leave it out for sweeps")
+        raise click.UsageError("--by groups the users of two trials; leave it out when you compare sweeps")
     from ..results.compare_sweeps import compare_sweeps
 
     comparison = compare_sweeps(directories, request.level)

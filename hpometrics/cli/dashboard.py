@@ -44,7 +44,7 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
 
     with storing():
         if isinstance(place, Path) and not is_sound(place):
-            raise ConfigError(f"{place}: is damaged; hpometrics run makes it again from the trials")
+            raise ConfigError(f"{place}: is damaged; hpometrics run rebuilds it from the trials")
         storage = open_storage(f"sqlite:///{place.absolute()}" if place == home.study else place)
         number = storage.get_study_id_from_name(home.read().name)
     with (
@@ -60,10 +60,12 @@ def _study_place(home: RunDirectory) -> str | Path:
     section = resolved.config["backend"][resolved.backend] if BACKENDS[resolved.backend].has_storage else {}
     storage = section.get("storage", "sqlite")
     if storage == MEMORY:
-        raise ConfigError(f"{home.path}: the sweep kept its study in memory; see `report`")
+        raise ConfigError(f"{home.path}: the sweep kept its study in memory; use `report` instead")
     if is_shared(storage):
         return url_of(storage)
     path = home.path / STORAGE_FILES[storage]
     if not path.is_file():
-        raise ConfigError(f"{path}: is not there, the sweep kept its study elsewhere; see `report`")
+        raise ConfigError(
+            f"{path}: not found, because the sweep kept its study elsewhere; use `report` instead"
+        )
     return path

@@ -31,7 +31,7 @@ def eval_file(file: Path, options: Options) -> None:
     with aside():
         engine = import_engine(plan)
         if not isinstance(engine, StagedEngine):
-            text = f"is not an engine of stages; hpometrics run {file} trains it"
+            text = f"is not an engine with stages; train it with hpometrics run {file}"
             raise SweepFileError([plan.document.problem(("engine", "target"), text)])
         plan = settle(plan, engine)
         _check_listed(plan)
@@ -48,10 +48,10 @@ def eval_file(file: Path, options: Options) -> None:
 def _check_listed(plan: Plan) -> None:
     if plan.sampler not in ("list", "grid"):
         text = (
-            f"{plan.sampler} draws points that cannot be listed beforehand; choose grid, give a list, "
+            f"{plan.sampler} draws points that cannot be listed in advance; choose grid, give a list, "
             f"backend: {{list: [...]}}, or search with hpometrics run {plan.file}"
         )
         raise SweepFileError([plan.document.problem(("search", "sampler"), text)])
     if plan.bounds:
-        text = f"an evaluation of a list supports no constraints; hpometrics run {plan.file} does"
+        text = f"an evaluation of a list does not support constraints; hpometrics run {plan.file} does"
         raise SweepFileError([plan.document.problem(("metrics", "constraints"), text)])

@@ -67,7 +67,7 @@ def format_evidence(entries: Sequence[MetricEntry]) -> Iterator[str]:
 
 def _format_observed(entry: MetricEntry, observed: Observed | None) -> str:
     if observed is None:
-        return "not tried; it is not built in"
+        return "not tested; it is not built in"
     if observed.reason or not observed.values:
         return f"no values; {observed.reason}"
     values = [
@@ -83,13 +83,13 @@ def format_param(param: Param, entry: MetricEntry) -> str:
     accepted = (
         f"one of {', '.join(param.choices)}"
         if param.choices
-        else kinds.get(param.kind, "given in Python only")
+        else kinds.get(param.kind, "can be given in Python only")
     )
     if param.required:
         return f"{accepted}; needed"
     if param.name in entry.one_of:
         others = [name for name in entry.one_of if name != param.name]
-        return f"{accepted}; this or {' or '.join(others)} is needed" if others else f"{accepted}; needed"
+        return f"{accepted}; required: this or {' or '.join(others)}" if others else f"{accepted}; needed"
     default = str(param.default).lower() if isinstance(param.default, bool) else param.default
     return f"{accepted}; {'left out by default' if default is None else f'{default} by default'}"
 
@@ -104,7 +104,7 @@ def format_statistics(entries: Sequence[MetricEntry]) -> str:
     """Return the statistics that hold the state, and their size."""
     observations = [(entry.feature_type, observed_of(entry)) for entry in entries]
     return _by_feature(
-        (f"{', '.join(one.statistics) or 'a state of its own'} ({one.memory})", kind)
+        (f"{', '.join(one.statistics) or 'its own state'} ({one.memory})", kind)
         for kind, one in observations
         if one is not None and one.memory
     )
@@ -222,7 +222,7 @@ def metrics_table(selection: Filter, width: int | None = None) -> str:
     entries = selection.entries()
     rows = [_row(group) for group in group_entries(entries)]
     if not rows:
-        return "no metric is like that"
+        return "no metric matches"
     count = [_count(entries)] if width is None else wrap(_count(entries), width)
     legend = [] if width is None else [LEGEND]
     return "\n".join([format_table(HEAD, rows, width), *legend, *count])
@@ -281,7 +281,7 @@ def _count(entries: Sequence[MetricEntry]) -> str:
     names = len({entry.name for entry in entries})
     directed = sum(entry.direction is not None for entry in entries)
     return (
-        f"{plural(names, 'name')}, {plural(len(entries), 'metric')} (a name of one output feature each): "
+        f"{plural(names, 'name')}, {plural(len(entries), 'metric')} (one name per output feature): "
         f"{directed} can be optimized, {len(entries) - directed} tracked only. "
         "`hpometrics metrics show NAME` shows more"
     )

@@ -46,21 +46,21 @@ from .metric_list import (
 from .other_libraries import format_full_name, libraries_of
 
 Member = tuple[MetricName, MetricEntry]
-_TITLE = "diagnostics, which a run records by itself:"
+_TITLE = "diagnostics, which every run records:"
 _OVER_RANKS: dict[OverRanks, str] = {
     "sum": "the sum of all ranks",
     "mean": "the mean of the ranks",
-    "max": "the rank with the most",
-    "min": "the rank with the least",
+    "max": "the rank with the highest value",
+    "min": "the rank with the lowest value",
     "first": "the first rank",
-    "pooled": "of all ranks together",
+    "pooled": "all ranks together",
 }
 _DIAGNOSTIC_HEAD = ("name", "direction", "unit", "of", "meaning")
 _HEAD = ("name", "direction", "reads", "meaning")
 _MEANINGS = {
-    "default": "a group: a short choice of metrics for each output",
-    "words": "a group: a short choice of metrics for texts that are given as strings",
-    "all": "a group: every metric of an output that needs nothing further and has a direction",
+    "default": "a group: a short selection of metrics for each output",
+    "words": "a group: a short selection of metrics for texts given as strings",
+    "all": "a group: every metric of an output that has a direction and needs no further input",
 }
 
 
@@ -261,7 +261,9 @@ def _other_libraries(word: str, meaning: MetricName, entries: Sequence[MetricEnt
     ours, libraries = replace(meaning, k=None), libraries_of(word)
     same = [library for library, name in libraries.items() if name == ours]
     others = {library: name for library, name in libraries.items() if name != ours}
-    texts = [f"what {library} calls {word} is {format_full_name(name)}" for library, name in others.items()]
+    texts = [
+        f"what {library} calls {word} is {format_full_name(name)} here" for library, name in others.items()
+    ]
     return "; ".join([*([f"{format_full_name(ours)}, as in {' and '.join(same)}"] if same else []), *texts])
 
 
@@ -339,9 +341,7 @@ def _members(group: str, kind: str) -> list[Member]:
 
 def _meaning(group: str) -> str:
     family = family_of(group)
-    return _MEANINGS.get(
-        group, f"a group: the metrics of the family {family}, with each choice that they need"
-    )
+    return _MEANINGS.get(group, f"a group: the metrics of the family {family}, once for each required choice")
 
 
 def _excluded_names(group: str, kind: str, chosen: list[Member]) -> str:
@@ -349,7 +349,7 @@ def _excluded_names(group: str, kind: str, chosen: list[Member]) -> str:
     member_names = {entry.name for _, entry in chosen}
     entries = [entry for entry in all_entries(kind) if family_of(group) in entry.families]
     names = ", ".join(format_name(entry) for entry in entries if entry.name not in member_names)
-    return names and f"{names}, which need something further"
+    return names and f"{names}, which need further input"
 
 
 def diagnostics_table(width: int | None = None) -> str:

@@ -47,11 +47,9 @@ def schema(output: Path | None) -> None:
     show_default=True,
     metavar="NAMES",
     type=METRICS,
-    help="Metrics and groups, with commas.",
+    help="Metrics and groups, separated by commas.",
 )
-@click.option(
-    "--by", metavar="COLUMN", help="Print a line of values for each task in this column.  [task, if present]"
-)
+@click.option("--by", metavar="COLUMN", help="Print one line per task in this column.  [task, if present]")
 @click.option("--weights", metavar="COLUMN", help="The column of row weights.  [sample_weight, if present]")
 @click.option(
     "--memory",
@@ -59,7 +57,7 @@ def schema(output: Path | None) -> None:
     default=4.0,
     show_default=True,
     metavar="GIB",
-    help="The most memory for columns that are read at once.",
+    help="The memory limit for the columns read at once, in GiB.",
 )
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json", "csv"]), help="[text]")
 @AS_JSON

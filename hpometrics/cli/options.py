@@ -107,7 +107,7 @@ def _families() -> dict[str, str]:
 
 
 def _lists() -> dict[str, str]:
-    groups = {"default": "a short choice for the output", "all": "all that need nothing further"}
+    groups = {"default": "a short selection for the output", "all": "all that need no further input"}
     return groups | _families() | _metrics()
 
 
@@ -129,7 +129,7 @@ INTERVAL = click.option(
     "level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="LEVEL",
-    help="Recompute the intervals of winner and runner-up at this level, as in 0.95.",
+    help="Recompute the intervals of the winner and the runner-up at this level, such as 0.95.",
 )
 
 
@@ -140,5 +140,5 @@ def output_format(form: str | None, as_json: bool, default: str = "text") -> str
         click.UsageError: they name two formats.
     """
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and -f {form} are two forms; name one")
+        raise click.UsageError(f"--json and -f {form} exclude each other; use one of them")
     return "json" if as_json else form or default

@@ -30,7 +30,8 @@ class Library:
 LIBRARIES = {
     "ir_measures": Library(
         "`rel=2` is `Ranking(relevance_threshold=1)`, `dcg='exp-log2'` is `gain=exp`, and RBP has a `rel`. "
-        "For `judged_only=True` leave what is not judged out of the candidates, for `gains=` give grades.",
+        "Instead of `judged_only=True`, leave unjudged items out of the candidates; instead of `gains=`, "
+        "pass grades.",
         {
             "AP": "map(norm=n)", "AP_IA": "map_ia", "Accuracy": "pairwise_accuracy", "BPM": "bpm@10",
             "BPref": "bpref", "Bpref": "bpref", "Compat": "compat", "ERR": "err@10", "ERR_IA": "err_ia@10",
@@ -46,7 +47,7 @@ LIBRARIES = {
             "infAP": "infap", "nDCG": "ndcg", "nERR_IA": "nerr_ia@10", "nNRBP": "nnrbp",
             f"{_ALPHA}_DCG": "alpha_dcg@10", f"{_ALPHA}_nDCG": "alpha_ndcg@10",
         },
-        {"NumQ": "a count of users, which does not measure their lists"},
+        {"NumQ": "counts users and does not measure their lists"},
     ),
     "ranx": Library(
         "`-l2` is `Ranking(relevance_threshold=1)`, `rbp.95` is `rbp(p=0.95)`.",
@@ -59,8 +60,8 @@ LIBRARIES = {
         },
     ),
     "torchmetrics": Library(
-        "`top_k=10` is `@10`. Precision, recall, MAP and MRR there take an item whose score is 0 or less "
-        "for one that is not retrieved; here the order alone counts.",
+        "`top_k=10` is `@10`. There, precision, recall, MAP and MRR treat an item with a score of 0 or "
+        "less as not retrieved; hpometrics uses only the order.",
         {
             "RetrievalAUROC": "gauc", "RetrievalFallOut": "fall_out@10", "RetrievalHitRate": "hit_rate@10",
             "RetrievalMAP": "map(norm=hits)", "RetrievalMRR": "mrr", "RetrievalNormalizedDCG": "ndcg",
@@ -68,10 +69,10 @@ LIBRARIES = {
             "RetrievalRecall": "recall@10",
             "RetrievalRecallAtFixedPrecision": "recall_at_precision(min_precision=0.5)@10",
         },
-        {"RetrievalPrecisionRecallCurve": "a curve: name `precision` and `recall` at each k that you need"},
+        {"RetrievalPrecisionRecallCurve": "a curve; name `precision` and `recall` at each k that you need"},
     ),
     "RecBole": Library(
-        "Values are rounded to four digits there; AUC and LogLoss pool the scores of all users.",
+        "It rounds values to four digits; AUC and LogLoss pool the scores of all users.",
         {
             "AveragePopularity": "arp@10", "GAUC": "auc", "GiniIndex": "gini@10", "Hit": "hit_rate@10",
             "ItemCoverage": "catalog_coverage@10", "MAE": "mae(average=pooled)", "MAP": "map@10",
@@ -85,7 +86,7 @@ LIBRARIES = {
         },
     ),
     "WarpRec": Library(
-        "Its own spelling is an alias of each metric here.",
+        "Its spelling is an alias of each metric in hpometrics.",
         {
             "ACLT": "aclt@10", "APLT": "aplt@10", "ARP": "arp@10", "AUC": "auc",
             "BiasDisparityBD": "bias_disparity_bd@10", "BiasDisparityBR": "bias_disparity_br@10",

@@ -51,7 +51,7 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
         if source is not None:
             if metric is not None or backend is not None:
                 raise click.UsageError(
-                    "--from takes the metric and the backend of the file; leave out --metric and --backend"
+                    "--from uses the metric and the backend of the file; leave out --metric and --backend"
                 )
             show(write_imported(source, directory))
         else:
@@ -65,14 +65,14 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
 @click.argument("file", type=FILE)
 @SET
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Trials at the same time.  [as FILE says]"
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Number of parallel trials. [as in FILE]"
 )
 @click.option("--fresh", is_flag=True, help="Move the results of earlier runs aside and start over.")
 @click.option("--extend", is_flag=True, help="Resume although the space or the engine has changed.")
-@click.option("--dry-run", is_flag=True, help="Print what would run, as check does.")
+@click.option("--dry-run", is_flag=True, help="Print the plan without running it, as check does.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the results.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of the backend, and tracebacks.")
 def run(
     file: Path,
     assignments: tuple[str, ...],
@@ -129,7 +129,7 @@ def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
 @click.argument("file", type=FILE)
 @SET
 @click.option(
-    "--sample", type=click.IntRange(min=1), metavar="N", help="Draw the params of the first N trials."
+    "--sample", type=click.IntRange(min=1), metavar="N", help="Print the params of the first N trials."
 )
 @click.option("--probe", is_flag=True, help="Train trial 0 for one epoch; keep nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the problems, as JSON.")
@@ -176,11 +176,13 @@ def _check(
 @click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
 @click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
 @click.option("--dir", "directory", type=FILE, help="Write the results here.  [runs/NAME]")
-@click.option("--batch", default="", metavar="TEXT", help="Your own label for the record.")
+@click.option("--batch", default="", metavar="TEXT", help="A label of your own for the record.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, its progress to stderr.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the result.")
 @click.option("--no-cache", is_flag=True, help="Run every stage for each of the engine params.")
-@click.option("--workers", type=click.IntRange(min=1), help="Engine params at the same time.  [1]")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of engine params evaluated in parallel.  [1]"
+)
 @click.option("--seed", type=int, help="The seed of the stages.  [0]")
 @click.option("-v", "--verbose", is_flag=True, help="Show tracebacks.")
 def evaluate(
@@ -209,7 +211,7 @@ def evaluate(
             eval_command(evaluation, engine_params, options)
             return
         if engine_params is not None:
-            raise ConfigError(f"{evaluation} has its own list; leave {engine_params} out")
+            raise ConfigError(f"{evaluation} has a list of its own; leave {engine_params} out")
         from .evaluate import eval_file
 
         eval_file(Path(evaluation), options)
@@ -222,12 +224,16 @@ def evaluate(
 )
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--top", type=click.IntRange(min=2), help="Number of contenders.  [5]")
-@click.option("--repeats", type=click.IntRange(min=3), help="The most fresh seeds for each contender.  [8]")
-@click.option("--equivalence", metavar="luck|NUMBER", help="A difference that does not matter.  [luck]")
+@click.option(
+    "--repeats", type=click.IntRange(min=3), help="The maximum number of fresh seeds for each contender.  [8]"
+)
+@click.option(
+    "--equivalence", metavar="luck|NUMBER", help="The largest difference that does not matter.  [luck]"
+)
 @click.option("--until", type=click.Choice(["decided", "spent"]), help="When to stop.  [decided]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the results.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of the backend, and tracebacks.")
 def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settings: object) -> None:
     """Train the best trials of a sweep again until its winner is decided.
 
@@ -271,13 +277,13 @@ def _check_extends(home: RunDirectory, section: Mapping[str, Any]) -> None:
         return
     if end.state is ConfirmationState.DECIDED:
         raise click.UsageError(
-            f"--{changed[0]} changes nothing: the winner is decided, and no contender is left"
+            f"--{changed[0]} has no effect: the winner is decided, and no contender is left"
         )
     made = end.looks[-1].seeds
     if new.repeats <= made:
         raise click.UsageError(
-            f"--{changed[0]} counts from the next comparison, and all up to {made} seeds are made; add "
-            f"--repeats {made + 1} or more"
+            f"--{changed[0]} takes effect at the next comparison, but all {made} seeds are already "
+            f"trained; add --repeats {made + 1} or more"
         )
 
 
@@ -349,7 +355,7 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
         for text in params:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise click.UsageError(f"params are NAME=VALUE, as in lr=0.01, got {text!r}")
+                raise click.UsageError(f"write params as NAME=VALUE, as in lr=0.01; got {text!r}")
             if name in values:
                 raise click.UsageError(f"{name} is given twice; leave {text!r} out")
             values[name] = parse_value(value, text)
@@ -364,12 +370,14 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
 @click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
 @click.option("--study", metavar="NAME", help="The sweep, if the storage at a URL has several.")
 @click.option(
-    "--dir", "directory", type=FILE, help="The folder in which a worker at a URL writes.  [runs/NAME]"
+    "--dir", "directory", type=FILE, help="The folder that a worker at a URL writes to.  [runs/NAME]"
 )
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Stop after this many trials.")
-@click.option("--wait", type=parse_duration, metavar="TIME", help="Wait this long for the sweep, as in 10m.")
+@click.option(
+    "--wait", type=parse_duration, metavar="TIME", help="How long to wait for the sweep, as in 10m."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of the backend, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
 @click.option("--confirm", "confirms", is_flag=True, hidden=True)
 @click.option("--since", type=float, hidden=True)

@@ -35,7 +35,7 @@ def test_a_sweep_whose_study_is_elsewhere_is_refused(tmp_path):
     """As one in memory; no run directory is an error of its own."""
     with pytest.raises(ConfigError, match="is not a run directory"):
         serve_dashboard(tmp_path, 8080, print)
-    with pytest.raises(ConfigError, match=r"study\.db: is not there"):
+    with pytest.raises(ConfigError, match=r"study\.db: not found"):
         serve_dashboard(written(tmp_path), 8080, print)
 
 
@@ -45,7 +45,7 @@ def test_a_study_that_is_damaged_is_refused(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", SimpleNamespace(wsgi=None))
     with closing(sqlite3.connect(home / "study.db")) as connection:
         connection.execute("CREATE VIEW trials AS SELECT 1")
-    with pytest.raises(ConfigError, match=r"study\.db: is damaged; hpometrics run makes it again"):
+    with pytest.raises(ConfigError, match=r"study\.db: is damaged; hpometrics run rebuilds it"):
         serve_dashboard(home, 8080, print)
 
 

@@ -130,7 +130,7 @@ def test_how_it_is_carried_out_changes_no_score(evaluate):
             "has no 'Xyz'; sample_evaluations has PrecisionEvaluation, AccuracyEvaluation, Guess",
         ),
         (["CLASSIFICATION"], "is a Classification, not an evaluation; sample_evaluations has Precision"),
-        (["PrecisionEvaluation"], "PrecisionEvaluation has no engine_params_list of its own; give the list"),
+        (["PrecisionEvaluation"], "PrecisionEvaluation has no engine_params_list; pass the list"),
         (
             ["PrecisionEvaluation", "POSITIVES"],
             "is an int, not a list of engine params; sample_evaluations has ",

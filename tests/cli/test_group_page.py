@@ -38,10 +38,10 @@ def test_a_group_of_one_feature():
     text = metric_text("confusion", "mask")
     assert "\n\nmask: " in text and "\n\ncategory" not in text
     assert "  without    fbeta(beta=..., average=...), which need" in metric_text("confusion", "category")
-    assert metric_text("distributions", "timeseries").endswith("which need something further")
+    assert metric_text("distributions", "timeseries").endswith("which need further input")
     with pytest.raises(MetricNameError, match="there is no group 'words' for a binary output"):
         metric_text("words", "binary")
-    with pytest.raises(UnknownMetricError, match="'calibration' is not a group for a ranking output; it is"):
+    with pytest.raises(UnknownMetricError, match="'calibration' is not a group for a ranking output; the"):
         metric_text("calibration", "ranking")
 
 

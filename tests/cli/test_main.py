@@ -59,7 +59,7 @@ def test_check_shows_the_plan(tmp_path):
         "objective    f1(average=macro)   maximize <- registry   reads predictions",
         "at           the best epoch",
         "track        accuracy ^  log_loss v",
-        "defaults     the default group of each output is recorded too, unless the engine sets others",
+        "defaults     also the default group of each output, unless the engine sets other metrics",
         "space        4 dimensions, 1 conditional, 1 bundle",
         "  lr         float from 0.0001 to 0.1 log",
         "  optimizer  one of sgd, adam",
@@ -98,7 +98,7 @@ def test_check_tells_the_plan_as_json():
     ("engine", "text"),
     [
         ("{target: nowhere.engine:train}", "there is no module 'nowhere' in {}, in the current folder or"),
-        ("{command: [python, app.py, '{args}']}", "there is no script 'app.py' in {}"),
+        ("{command: [python, app.py, '{args}']}", "cannot find the script 'app.py' in {}"),
         (
             "{choice: {one: json:dumps, other: nowhere:train}}",
             "there is no module 'nowhere' in {}, in the current",
@@ -228,7 +228,7 @@ def test_predictions_are_measured_in_a_process_of_their_own(run, predictions):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "the file does not name what the model predicts; set --output"),
+        ((), "the output of the model is unknown; set --output"),
         (("--output", "binery"), "'binery' is not an output feature; did you mean 'binary'?"),
         (("--output", "binary", "--metrics", "acuracy"), "Did you mean 'accuracy'?"),
         (("--output", "binary", "--by", "tsk"), "there is no column 'tsk' (--by)"),

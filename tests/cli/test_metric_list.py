@@ -41,7 +41,7 @@ def test_the_last_line_counts():
     chosen = Filter(feature="category").entries()
     last = metrics_table(Filter(feature="category")).splitlines()[-1]
     directed = sum(entry.direction is not None for entry in chosen)
-    assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (a name of one")
+    assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (one name per")
     assert f"{directed} can be optimized, {len(chosen) - directed} tracked only" in last
 
 
@@ -79,7 +79,7 @@ def test_what_does_not_exist_is_said():
         Filter(feature="binery").entries()
     with pytest.raises(MetricNameError, match=r"no family 'calibratio'; did you mean 'calibration'"):
         Filter(family="calibratio").entries()
-    assert metrics_table(Filter("number", "logits")) == "no metric is like that"
+    assert metrics_table(Filter("number", "logits")) == "no metric matches"
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -65,7 +65,7 @@ def test_a_page_says_all_there_is(told):
         "             It is told twice.",
         "  formula    sum(x) / n",
         "  value      float from 0, 0 is best; nan before the first row.",
-        "  direction  minimize; by experiment: not tried; it is not built in",
+        "  direction  minimize; by experiment: not tested; it is not built in",
         "  reads      predictions",
         "  features   number",
         "  shape      preds, target: (N,).",
@@ -75,8 +75,8 @@ def test_a_page_says_all_there_is(told):
         "  deviates   elsewhere it is half of that.",
         "  source     Somebody 1999.",
         f"  needs      {pip_line('audio')}",
-        "  param      average: one of a, b; this or class is needed",
-        "  param      class: a whole number; this or average is needed",
+        "  param      average: one of a, b; required: this or class",
+        "  param      class: a whole number; required: this or average",
         "  param      k: a whole number; 3 by default",
         "  in YAML    metrics: {optimize: told(average=a)}",
         '  in Python  metric = get_metric("told(average=a)", "number")',
@@ -139,10 +139,10 @@ def test_a_page_shows_what_a_name_means_for_each_output(name, heads, asked):
     [
         (
             "nDCG@10",
-            "ndcg(gain=warprec), as in WarpRec; what ir_measures calls nDCG is ndcg(gain=linear)",
+            "ndcg(gain=warprec), as in WarpRec; what ir_measures calls nDCG is ndcg(gain=linear) here",
         ),
-        ("MAP", "map(norm=min), as in RecBole and WarpRec; what ir_measures calls MAP is map(norm=n)"),
-        ("map", "what ranx calls map is map(norm=n)"),
+        ("MAP", "map(norm=min), as in RecBole and WarpRec; what ir_measures calls MAP is map(norm=n) here"),
+        ("map", "what ranx calls map is map(norm=n) here"),
         ("ndcg", "ndcg(gain=linear), as in ranx"),
     ],
 )
@@ -166,9 +166,9 @@ def test_a_page_is_wrapped_for_a_terminal():
 
 def test_a_page_says_what_ordinary_data_it_refuses():
     """So that nobody looks for it in the group `all`."""
-    line = "             of number, timeseries, vector: not in `all`; rmsle and msle read"
+    line = "             of number, timeseries, vector: not in `all`; rmsle and msle need"
     assert line in metric_text("rmsle")
-    assert "not in `all`; ctc: a target holds the blank" in metric_text("ctc", "text")
+    assert "not in `all`; ctc: a target contains the blank" in metric_text("ctc", "text")
     assert "not in `all`" not in metric_text("mae")
 
 
@@ -222,7 +222,9 @@ def test_entries_that_differ_in_the_output_only_stand_together():
 
 def test_a_parameter_that_is_none_is_refused():
     """A page is not shown for a name that could not be built."""
-    with pytest.raises(MetricNameError, match=r"average is one of binary, micro, macro, weighted, got 'bad'"):
+    with pytest.raises(
+        MetricNameError, match=r"average must be one of binary, micro, macro, weighted, got 'bad'"
+    ):
         metric_text("f1(average=bad)", "binary")
 
 

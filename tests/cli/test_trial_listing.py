@@ -117,7 +117,7 @@ def test_a_terminal_has_the_columns_that_fit(home, width, left_out, heads):
     lines = text.splitlines()
     assert code == 0 and lines[0].split() == heads.split()
     assert max(map(len, lines)) <= width
-    note = f"left out at {width} columns: {left_out}; -f csv has them"
+    note = f"omitted at a width of {width} columns: {left_out}; -f csv has them"
     assert " ".join("\n".join(lines[6:-1]).split()) == (note if left_out else "")
     assert lines[-1] == " ^ higher is better, v lower is better"
 
