@@ -401,5 +401,5 @@ def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:
         raise
     except (ValueError, KeyError, TypeError, RecordError, ConfigError) as err:
         raise RecordError(
-            f"{path}: is damaged ({err}); move it away, and the trainings that exist are compared again"
+            f"{path} is damaged ({err}); move it away to compare the existing trainings again"
         ) from err

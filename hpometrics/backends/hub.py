@@ -64,8 +64,9 @@ def find_hub(what: str, name: str, folders: Iterable[Path | str] = ()) -> Path:
     if not path or found is None:
         searched = " or ".join(dict.fromkeys(map(str, places)))
         raise ConfigError(
-            f"the {what} {name!r} names a folder that does not exist: {searched}. Nothing is downloaded; "
-            "clone github.com/optuna/optunahub-registry and give the path of a folder in its package/"
+            f"the {what} {name!r} names a folder that does not exist: {searched}. hpometrics downloads "
+            "nothing; clone github.com/optuna/optunahub-registry and give the path to a folder in its "
+            "package/"
         )
     if not (found / "__init__.py").is_file():
         raise ConfigError(f"the {what} {name!r} is not a package: {found} has no __init__.py")
@@ -107,7 +108,7 @@ def load_hub(what: str, name: str) -> type:
 
     base = {"sampler": optuna.samplers.BaseSampler, "pruner": optuna.pruners.BasePruner}.get(what)
     if base is None:
-        raise ConfigError(f"{name!r}: packages of OptunaHub are samplers and pruners, not a {what}")
+        raise ConfigError(f"{name!r}: OptunaHub packages are samplers and pruners, not a {what}")
     module = _import(what, name)
     listed = [getattr(module, one, None) for one in getattr(module, "__all__", ())]
     classes = {one.__name__: one for one in listed if isinstance(one, type) and issubclass(one, base)}
@@ -116,10 +117,10 @@ def load_hub(what: str, name: str) -> type:
         return classes[own]
     names = ", ".join(classes) or f"no {what}"
     if own is not None:
-        raise ConfigError(f"the {what} {name!r}: __all__ of the package has {names}, and no {own!r}")
+        raise ConfigError(f"the {what} {name!r}: __all__ of the package lists {names}, but not {own!r}")
     if len(classes) != 1:
         raise ConfigError(
-            f"the {what} {name!r}: __all__ of the package must name one {what}, it has {names}"
+            f"the {what} {name!r}: __all__ of the package must name one {what}, but it lists {names}"
             + (f"; choose one, as in {name}:{next(iter(classes))}" if classes else "")
         )
     return next(iter(classes.values()))
@@ -155,6 +156,6 @@ def _missing_text(what: str, name: str, folder: Path, err: ModuleNotFoundError) 
     if not package or package.startswith(_MODULES):
         return f"the {what} {name!r} cannot be imported: {err}"
     return (
-        f"the {what} {name!r} needs the package {package!r}, which is not installed; {folder}/README.md says "
-        "what it needs"
+        f"the {what} {name!r} needs the package {package!r}, which is not installed; see "
+        f"{folder}/README.md for its requirements"
     )

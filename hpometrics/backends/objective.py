@@ -133,7 +133,7 @@ class BaseObjective:
         """
         if len(self.optimized) > 1:
             goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
-            raise DirectionError(f"several objectives have no single direction: {goals}; ask for directions")
+            raise DirectionError(f"several objectives have no single direction: {goals}; use directions")
         return self.directions[0]
 
     def records(self, of: Any) -> list[TrialRecord]:
@@ -191,8 +191,8 @@ class BaseObjective:
         """
         if len(self.optimized) > 1:
             raise ConfigError(
-                f"confirm decides by one metric, and {' and '.join(self.optimized)} are optimized; "
-                "confirm_front trains the trials of their front again"
+                f"confirm decides by one metric, but {' and '.join(self.optimized)} are optimized; use "
+                "confirm_front to retrain the trials of their front"
             )
         settings = ConfirmSettings(top, repeats, equivalence, until, level)
 
@@ -226,7 +226,7 @@ class BaseObjective:
         """
         if len(self.optimized) < 2:
             raise ConfigError(
-                f"{' and '.join(self.optimized)} alone has no front; confirm decides its winner"
+                f"{' and '.join(self.optimized)} alone has no front; use confirm to decide its winner"
             )
         settings = ConfirmSettings(top, repeats, until="spent", level=level)
 
@@ -318,7 +318,7 @@ class ListObjective(BaseObjective):
         **settings: Any,
     ) -> None:
         if settings.get("prune_by") is not None:
-            raise ConfigError("a list is trained as it is; leave prune_by out")
+            raise ConfigError("a list is trained without pruning; leave prune_by out")
         own = None if space is None else as_space(space)
         self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
         super().__init__(train, own or {}, **settings)

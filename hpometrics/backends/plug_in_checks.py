@@ -38,8 +38,8 @@ _PACKAGES = {
 }
 """The package that each module of `ray.tune.search` imports, and what pip calls it."""
 NOT_INSTALLABLE: Mapping[str, str] = {
-    "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
-    "pip cannot install both. Choose gp or botorch, whose models are the nearest.",
+    "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, but hpometrics requires numpy>=1.26, so "
+    "pip cannot install both. Choose gp or botorch, which have the most similar models.",
 }
 """Samplers of other libraries that cannot be used, each with the reason and what to choose."""
 _LEAST = {"warmup": 0, "min_trials": 0, "min_epochs": 1, "interval": 1}
@@ -149,7 +149,7 @@ def check_pruner_options(name: str, options: Mapping[str, Any], epochs: int | No
         )
     if epochs is not None and (first := _number(options, "min_epochs", 0)) > epochs:
         raise ConfigError(
-            f"min_epochs of {name} must be at most the epochs of a trial, {epochs}, got {first}"
+            f"min_epochs of {name} must be at most the number of epochs per trial, {epochs}, got {first}"
         )
     words, example = _NEEDED.get(name, ((), ""))
     if words and all(options.get(word) is None for word in words):

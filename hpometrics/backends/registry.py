@@ -253,7 +253,7 @@ BACKENDS: dict[str, BackendEntry] = {
         has_workers=True,
     ),
     "list": BackendEntry(
-        "A list of params, tried in order. Nothing is sampled; each lies in the space, if there is one.",
+        "A list of params, tried in order. Nothing is sampled; if there is a space, each must lie in it.",
         section="hpometrics.config.backend_section:Points",
         start="hpometrics.runner.processes:run_in_process",
         has_points=True,
@@ -295,7 +295,7 @@ def read_spec(what: str, spec: object) -> tuple[str, dict[str, Any]]:
         name, arguments = next(iter(spec.items()))
         if isinstance(name, str) and isinstance(arguments or {}, Mapping):
             return name, dict(arguments or {})
-    raise ConfigError(f"a {what} is a name or {{name: {{argument: value}}}}, got {spec!r}")
+    raise ConfigError(f"a {what} must be a name or {{name: {{argument: value}}}}, got {spec!r}")
 
 
 def check_spec(what: str, spec: object, table: Table) -> None:
@@ -411,11 +411,11 @@ def check_several(
     if searches_for_one(sampler):
         name = name_of(sampler)
         raise ConfigError(
-            f"the sampler {name} searches for one objective; {fact}. Choose tpe, gp, botorch, nsga2 or nsga3"
+            f"the sampler {name} supports one objective; {fact}. Choose tpe, gp, botorch, nsga2 or nsga3"
         )
     if pruner is not None and (name := name_of(pruner)) not in _NO_PRUNING:
         raise ConfigError(
-            f"the {what} {name} judges one value; {fact}. Leave it out, or say by what it judges: "
+            f"the {what} {name} judges by one value; {fact}. Leave it out, or name that value: "
             f"prune_by={next(iter(optimized))!r} or prune_by={DOMINANCE!r}"
         )
 
@@ -428,7 +428,9 @@ def dominance_rule(spec: object) -> DominanceRule:
     """
     _, arguments = find_class("pruner", spec, DOMINANCE_PRUNERS)
     if read_spec("pruner", spec) == ("percentile", {}):
-        raise ConfigError("percentile needs the share that counts as better: {percentile: {percentile: 25}}")
+        raise ConfigError(
+            "percentile needs the percentage that counts as better: {percentile: {percentile: 25}}"
+        )
     try:
         return DominanceRule(**arguments)
     except TypeError as err:
@@ -445,9 +447,9 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
         return
     name = "none" if pruner is None else name_of(pruner)
     if name in _NO_PRUNING:
-        raise ConfigError(f"prune_by: {prune_by} needs a {what} that judges by it, such as {what}: median")
+        raise ConfigError(f"prune_by: {prune_by} needs a {what} that uses it, such as {what}: median")
     if name in (*POPULATIONS, *_PBT):
-        raise ConfigError(f"{name} stops no trial; leave prune_by out")
+        raise ConfigError(f"{name} never stops a trial; leave prune_by out")
     if prune_by == DOMINANCE and name not in (*DOMINANCE_PRUNERS, "DominancePruner"):
         raise ConfigError(
             f"{DOMINANCE} compares with a quantile of the other trials, as median or percentile does; "

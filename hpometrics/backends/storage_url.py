@@ -34,9 +34,11 @@ def storage_problem(value: str) -> str | None:
         return None
     if "://" not in value or not value.isprintable() or value.startswith("sqlite:"):
         names = ", ".join((*STORAGE_FILES, MEMORY))
-        return f"{redacted(value)!r} is not a storage; write {names}, or a URL: postgresql://host/database"
+        return (
+            f"{redacted(value)!r} is not a valid storage; write {names}, or a URL: postgresql://host/database"
+        )
     if "${" in _VARIABLE.sub("", value):
-        return "a variable of the environment is written ${NAME}, in capitals"
+        return "write an environment variable as ${NAME}, in capitals"
     return None
 
 
@@ -126,7 +128,7 @@ def check_driver(url: str) -> None:
     except ImportError as err:
         raise _missing_driver(kind, err.name or str(err)) from None
     raise ConfigError(
-        f"{kind}:// is not a storage that machines can share; write postgresql://host/database, "
+        f"{kind}:// is not a storage that several machines can share; write postgresql://host/database, "
         "mysql+pymysql://host/database or grpc://host:port"
     )
 
@@ -143,7 +145,9 @@ def grpc_address(url: str) -> tuple[str, int]:
     except ValueError:
         port = 0
     if not parts.hostname or not port or parts.path not in ("", "/") or parts.username is not None:
-        raise ConfigError(f"the storage proxy is named grpc://host:port, as in grpc://10.0.0.7:{_GRPC_PORT}")
+        raise ConfigError(
+            f"name the storage proxy as grpc://host:port, for example grpc://10.0.0.7:{_GRPC_PORT}"
+        )
     return parts.hostname, port
 
 

@@ -130,11 +130,11 @@ def test_a_domain_within_an_option_of_ray_tune_is_refused():
     for option in ({"k": tune.uniform(0, 1)}, {"deep": {"k": [tune.uniform(0, 1)]}}):
         with pytest.raises(
             SpaceError,
-            match=r"space\.x: an option has a domain of its own, k: Float\(0, 1\); .* under a condition, as "
-            r"in \{'x': Choice\(\['a', 'b'\]\), 'k': Float\(0, 1, when=\{'x': 'a'\}\)\}",
+            match=r"space\.x: an option contains a domain, k: Float\(0, 1\); .* labels and with a "
+            r"condition, as in \{'x': Choice\(\['a', 'b'\]\), 'k': Float\(0, 1, when=\{'x': 'a'\}\)\}",
         ):
             Space.from_ray({"x": tune.choice([option, 2])})
-    with pytest.raises(SpaceError, match=r"space\.x: an option is a value that JSON can hold, got"):
+    with pytest.raises(SpaceError, match=r"space\.x: an option must be a JSON value, got"):
         Space.from_ray({"x": tune.choice([object(), 2])})
 
 

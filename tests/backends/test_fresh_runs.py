@@ -249,9 +249,9 @@ def test_a_front_is_trained_again(tmp_path):
 def test_one_objective_has_a_winner_and_several_a_front():
     """Each is confirmed by a method of its own."""
     objective = objective_of(metric=[SCORE, Reported("ms", MINIMIZE)])
-    with pytest.raises(ConfigError, match=r"confirm decides by one metric.*; confirm_front trains"):
+    with pytest.raises(ConfigError, match=r"confirm decides by one metric.*confirm_front to retrain"):
         objective.confirm([])
-    with pytest.raises(ConfigError, match="score alone has no front; confirm decides its winner"):
+    with pytest.raises(ConfigError, match="score alone has no front; use confirm to decide its winner"):
         objective_of().confirm_front([])
 
 

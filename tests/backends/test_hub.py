@@ -76,8 +76,8 @@ def test_a_sampler_of_a_package_may_learn_and_have_several_objectives():
 @pytest.mark.parametrize(
     ("text", "own", "problem"),
     [
-        ("", "", "__all__ of the package must name one sampler, it has no sampler"),
-        ("from optuna.samplers import RandomSampler", "", "it has no sampler"),
+        ("", "", "__all__ of the package must name one sampler, but it lists no sampler"),
+        ("from optuna.samplers import RandomSampler", "", "lists no sampler"),
         (
             "from optuna.samplers import *\n__all__ = ['TPESampler', 'GPSampler']",
             "",
@@ -86,7 +86,7 @@ def test_a_sampler_of_a_package_may_learn_and_have_several_objectives():
         (
             "from optuna.samplers import TPESampler\n__all__ = ['TPESampler']",
             ":Own",
-            "has TPESampler, and no 'Own'",
+            "TPESampler, but not 'Own'",
         ),
         (
             "import no_such_package_of_anyone",
@@ -118,7 +118,7 @@ def forgotten():
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("hub:no/such/folder", "does not exist: .*no/such/folder. Nothing is downloaded; clone"),
+        ("hub:no/such/folder", "does not exist: .*no/such/folder. hpometrics downloads nothing; clone"),
         ("hub:", "does not exist"),
         (f"hub:{SAMPLES}", "is not a package: .* has no __init__.py"),
     ],
@@ -131,5 +131,5 @@ def test_a_folder_that_is_not_there_is_refused(name, problem):
 
 def test_a_scheduler_is_not_of_a_package():
     """OptunaHub has pruners of Optuna."""
-    with pytest.raises(ConfigError, match="packages of OptunaHub are samplers and pruners, not a scheduler"):
+    with pytest.raises(ConfigError, match="OptunaHub packages are samplers and pruners, not a scheduler"):
         load_hub("scheduler", OWN)

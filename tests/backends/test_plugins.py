@@ -85,7 +85,7 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_sampler({"tpe": {"seed": 3}}, 1), "sampler 'tpe' has no argument 'seed'"),
         (
             lambda: make_sampler(["tpe"]),
-            r"a sampler is a name or \{name: \{argument: value\}\}, got \['tpe'\]",
+            r"a sampler must be a name or \{name: \{argument: value\}\}, got \['tpe'\]",
         ),
         (lambda: make_pruner({"median": {"warm": 3}}), "no argument 'warm'; did you mean 'warmup'"),
         (lambda: make_pruner({"median": {"warmup": -1}}), "pruner: Number of warmup steps"),
@@ -105,7 +105,10 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_sampler({"nsga3": {"reference_points": []}}), "no argument 'reference_points'"),
         (lambda: make_pruner("WilcoxonPruner"), "did you mean 'wilcoxon'"),
         (lambda: make_pruner({"wilcoxon": {"warmup": -1}}), "pruner: n_startup_steps must be nonnegative"),
-        (lambda: make_sampler("ASHAScheduler"), r"'asha' is a pruner, as in search: \{pruner: asha\}\."),
+        (
+            lambda: make_sampler("ASHAScheduler"),
+            r"'asha' is a pruner, as in search: \{pruner: asha\}\.",
+        ),
         (lambda: make_pruner("successive_halving"), "did you mean 'asha'"),
         (lambda: make_pruner("MedianStoppingRule"), "did you mean 'median'"),
         (lambda: make_pruner("random_search"), "'random' is a sampler"),

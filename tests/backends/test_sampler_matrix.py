@@ -42,7 +42,7 @@ SPECS: dict[str, Any] = {
     "nsga3": {"nsga3": {"population_size": 4}},
     "botorch": {"botorch": EARLY},
     "a package of OptunaHub": f"hub:{Path(__file__).parents[2] / 'examples' / 'near_best'}",
-    "a searcher of Ray": NearBestSearcher,
+    "an instance of a Ray": NearBestSearcher,
 }
 UNTRIED = {"bohb"}  # a package that it needs compiles C; its adapter is tried by a searcher that needs none
 ASKED: dict[str, dict[str, Any]] = {

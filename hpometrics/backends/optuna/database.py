@@ -154,20 +154,20 @@ class ReconnectingStorage(RDBStorage):
                 if since is None:
                     since = time.monotonic()
                     _log.warning(
-                        "the study does not answer: %s; trying again for up to %g s",
+                        "the study does not respond: %s; retrying for up to %g s",
                         cause_of(error),
                         PATIENCE,
                     )
                 if time.monotonic() + pause - since > PATIENCE:
                     raise DiskError(
-                        f"the study did not answer for {PATIENCE:g} s: {cause_of(error)}; "
-                        "earlier records are kept"
+                        f"the study did not respond for {PATIENCE:g} s: {cause_of(error)}; earlier records "
+                        "are kept"
                     ) from error
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
                 continue
             if since is not None:
-                _log.warning("the study answers again, after %.1f s", time.monotonic() - since)
+                _log.warning("the study responds again after %.1f s", time.monotonic() - since)
             return result
 
     def create_new_study(self, *args: Any, **kwargs: Any) -> int:

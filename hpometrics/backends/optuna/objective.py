@@ -211,7 +211,7 @@ class OptunaObjective(BaseObjective):
                 self._follow(*trial)
             return
         if study is None:
-            raise RunError("the first rank optimizes a study; objective.create_study() makes one")
+            raise RunError("the first rank optimizes a study; create one with objective.create_study()")
         if study is not self._study:
             self._check(study)  # before a trial is asked for
 
@@ -277,8 +277,8 @@ class OptunaObjective(BaseObjective):
         reclaimed = self._locks is not None and self._locks.is_at_work(number)
         if not (reclaimed and self._at_work.get(get_ident()) == number) and not self._take(number):
             raise RecordError(
-                f"another process works on trial {number} in {home}; give each study a directory of its own, "
-                "or let the processes share a storage"
+                f"another process is running trial {number} in {home}; use a separate directory for each "
+                "study, or one storage for all processes"
             )
 
     def _unlock(self, *threads: int) -> None:
@@ -298,7 +298,7 @@ class OptunaObjective(BaseObjective):
             raise RunError("leave out retries=: when one rank fails, all ranks fail")
         for name in {"catch", "n_jobs"} & arguments.keys():
             raise RunError(
-                f"leave {name}= out: all ranks run the same trials, one after the other, and fail together"
+                f"leave {name}= out: all ranks run the same trials one after another and fail together"
             )
 
     def _follow(self, number: int, params: Mapping[str, Any]) -> None:
@@ -330,7 +330,7 @@ class OptunaObjective(BaseObjective):
         if [Direction.parse(getattr(one, "name", one)) for one in requested] != self.directions:
             goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
             word = "direction" if several is None else "directions"
-            raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
+            raise DirectionError(f"{goals}, but {word}= is {', '.join(map(str, requested))}")
 
     def _learn(self, study: optuna.Study, sources: Sequence[Source], enqueue: int) -> None:
         """Show earlier searches to the sampler of a study, and enqueue their best points if it is new."""

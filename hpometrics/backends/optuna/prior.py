@@ -119,7 +119,7 @@ class Prior:
                 )
             return cls(str(content["line"]), trials, [dict(point) for point in content["first"]])
         except (KeyError, TypeError, ValueError, AttributeError) as err:
-            raise RecordError(f"the trials of an earlier search do not read back: {one_line(err)}") from err
+            raise RecordError(f"cannot read the trials of an earlier search: {one_line(err)}") from err
 
 
 def gather(
@@ -347,9 +347,11 @@ def name_values(
     if list(metrics) == list(names):
         return list(records)
     if list(metrics) != [_UNNAMED]:
-        raise ConfigError(f"its values are of {', '.join(metrics)}, not of {', '.join(names)}")
+        raise ConfigError(f"its values are those of {', '.join(metrics)}, not of {', '.join(names)}")
     if len(names) > 1:
-        raise ConfigError(f"its values have no names; the values of {', '.join(names)} cannot be told apart")
+        raise ConfigError(
+            f"its values have no names, so the values of {', '.join(names)} cannot be told apart"
+        )
     return [
         replace(one, epochs=tuple(EpochRecord(e.epoch, {names[0]: e.number(_UNNAMED)}) for e in one.epochs))
         for one in records
@@ -399,7 +401,7 @@ def _read(source: Source, space: Space, spec: RunSpec, enqueue: int, is_learning
         folders = sorted(one for one in Path(source).glob("trials/*") if one.name.isdecimal())
         read = [record for record in map(read_trial, folders) if record is not None]
         if not any(names[0] in epoch.values for record in read for epoch in record.epochs):
-            raise ConfigError(f"warm_start: {label}: has no trial with values of {names[0]}")
+            raise ConfigError(f"warm_start: {label}: has no trial with values for {names[0]}")
         records = [repicked(record, spec.optimized, At(spec.at), spec.bounds) for record in read]
     unlearned = None if is_learning else "this sampler does not learn from trials"
     bounds = list(map(str, spec.bounds))

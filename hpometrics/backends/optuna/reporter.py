@@ -165,8 +165,8 @@ def warn_of_last_epochs(study: optuna.Study, optimized: Mapping[str, Direction])
     if lower:
         warnings.warn(
             f"of {len(others)} earlier trials of the study {study.study_name!r}, {lower} have the value of "
-            "their last epoch, although an earlier one was better; a Run has that of its best epoch, so "
-            "they are not comparable; set at='last', or create another study",
+            "their last epoch, although an earlier epoch was better. A Run reports its best epoch, so the "
+            "values are not comparable. Set at='last', or create another study",
             stacklevel=3,
         )
 

@@ -98,8 +98,8 @@ def _check_no_searcher(spec: object) -> None:
     if is_searcher(type(spec)):
         name = type(spec).__name__
         raise ConfigError(
-            "the sampler is a searcher of Ray that has been created, and each trial needs a new one; pass "
-            f"its class, sampler={name}, or with arguments sampler=SearcherSampler({name}, ...)"
+            "the sampler is an instance of a Ray searcher, but each study needs a new one; pass its class, "
+            f"sampler={name}, or with arguments sampler=SearcherSampler({name}, ...)"
         )
 
 
@@ -342,7 +342,7 @@ def _without_log(sampler_class: Callable[..., BaseSampler]) -> dict[str, bool]:
 
 def _create(what: str, spec: object, make: Callable[[], T]) -> T:
     name = spec.__name__ if isinstance(spec, type) else read_spec(what, spec)[0]
-    with foreign(f"{what} {name!r} cannot be made"):
+    with foreign(f"{what} {name!r} cannot be created"):
         try:
             created = _quiet(make)
         except (TypeError, ValueError) as err:

@@ -258,7 +258,7 @@ def _check_journal(path: Path) -> None:
     """Raise if a file is not a journal: Optuna reads a file whose only line is damaged as an empty one."""
     for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
         if number == 0 and "op_code" not in read_json(line):
-            raise ValueError("its first line is not an operation of a journal")
+            raise ValueError("its first line is not a journal operation")
 
 
 def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
@@ -272,7 +272,7 @@ def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
         source.backup(target)
         foreign = foreign_part(target)
     if foreign is not None:
-        raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
+        raise ValueError(f"it has the {printable(foreign)}, which Optuna never creates; copy the tables only")
 
 
 def _prepare(path: Path) -> None:
@@ -286,7 +286,7 @@ def _prepare(path: Path) -> None:
         except sqlite3.DatabaseError as err:
             raise RecordError(f"{path}: is not a study, or it is damaged: {err}") from err
     if foreign is not None:
-        raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")
+        raise RecordError(f"{path}: has the {printable(foreign)}, which Optuna never creates")
 
 
 def _file(path: Path) -> BaseStorage:
@@ -337,7 +337,7 @@ def _journal(path: Path) -> BaseStorage:
     try:
         return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
     except (ValueError, KeyError, AssertionError) as err:
-        raise RecordError(f"{path}: is not the journal of a study, or it is damaged: {err}") from err
+        raise RecordError(f"{path}: is not a study journal, or it is damaged: {err}") from err
 
 
 def _proxy(url: str) -> BaseStorage:
@@ -349,7 +349,7 @@ def _proxy(url: str) -> BaseStorage:
         storage.wait_server_ready(timeout=30)
     except ConnectionError:
         raise DiskError(
-            f"{url}: no storage proxy answers there; start it with optuna.storages.run_grpc_proxy_server"
+            f"{url}: no storage proxy responds there; start one with optuna.storages.run_grpc_proxy_server"
         ) from None
     return storage
 

@@ -143,8 +143,8 @@ def check_study(
         key = f"{PREFIX}{name}"
         if key in stored and stored[key] != fact:
             raise RecordError(
-                f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}; "
-                f"create another study, or give it the {name} that it has"
+                f"the study {study.study_name!r} was created with {name} {stored[key]!r}, but {name} is "
+                f"{fact!r} now; create another study, or use the {name} of the study"
             )
         if write and stored.get(key) != fact:
             study.set_user_attr(key, fact)
@@ -183,7 +183,7 @@ def check_origin(
     name = study.study_name
     if study.metric_names is not None and list(study.metric_names) != list(metrics):
         stored, requested = ", ".join(study.metric_names), ", ".join(metrics)
-        raise RecordError(f"the study {name!r} is of {stored}, not of {requested}; create another one for it")
+        raise RecordError(f"the study {name!r} optimizes {stored}, not {requested}; create another study")
     before: Mapping[str, Any] | None = study.user_attrs.get(SPACE)
     now = json.loads(json.dumps(space.to_json(), allow_nan=False))
     if before is None:
@@ -191,8 +191,8 @@ def check_origin(
     elif before != now and not extend:
         lines = "\n".join(_differences(before, now))
         raise RecordError(
-            f"the study {name!r} was made with another space:\n{lines}\n"
-            "create another study, or give it the space that it has"
+            f"the study {name!r} was created with another space:\n{lines}\n"
+            "create another study, or use the space of this one"
         )
     if before != now:
         study.set_user_attr(SPACE, now)
@@ -207,16 +207,16 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space, a
             space.decode(trial.params)
         except SpaceError as err:
             raise RecordError(
-                f"trial {trial.number} of the study {study.study_name!r} is of another space: {err}; "
+                f"trial {trial.number} of the study {study.study_name!r} belongs to another space: {err}; "
                 "create another study"
             ) from None
     panels = [panel_of(trial) for trial in unmarked]  # of runs in a user's own objective
     foreign = [panel for panel in panels if panel is None or list(panel["metrics"]) != list(metrics)]
     if foreign and study.metric_names is None and not adopt:
         raise RecordError(
-            f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
-            f"their values are of; if of {' and '.join(metrics)}, objective.attach(study, adopt=True) takes "
-            "them, if not, create another study"
+            f"the study {study.study_name!r} has {len(foreign)} finished trials that do not name the "
+            f"metric of their values; if it is {' and '.join(metrics)}, call objective.attach(study, "
+            "adopt=True), otherwise create another study"
         )
 
 
@@ -325,7 +325,7 @@ def get_attribute(attributes: Mapping[str, Any], key: str) -> Any:
     digest = value[_PIECES]
     text = "".join(str(attributes.get(_piece_key(digest, index), "")) for index in range(value["count"]))
     if hashlib.sha256(text.encode()).hexdigest() != digest:
-        raise RecordError(f"the attribute {key!r} is damaged: its pieces are not those that were written")
+        raise RecordError(f"the attribute {key!r} is damaged: its pieces differ from those that were written")
     return json.loads(text)
 
 

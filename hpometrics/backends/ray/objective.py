@@ -112,7 +112,7 @@ class RayObjective(BaseObjective):
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
         super().__init__(train, space, **settings)
         if self.trials.repeats > 1 and self.trials.directory is None:
-            raise RunError("repeats on Ray need the record of a trial; set directory=")
+            raise RunError("repeats on Ray need a record for each trial; set directory=")
         self.study: optuna.Study | None = None
 
     def tuner(
@@ -198,7 +198,7 @@ class RayObjective(BaseObjective):
         losses = self._losses(run_config, take, most_deaths)
         check_limits(stale, cost)
         if cost is not None and self.trials.directory is None:
-            raise RunError("the cost on Ray needs the records of trials; set directory=")
+            raise RunError("the cost on Ray needs a record for each trial; set directory=")
         progress = run_config is None if progress is None else progress
         following = self._search_progress(progress, study_records(study) if progress else ())
         single = len(self.optimized) == 1
@@ -231,7 +231,7 @@ class RayObjective(BaseObjective):
             RunError: no tuner was created.
         """
         if self.study is None:
-            raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
+            raise RunError("this objective has no records yet; call tuner(...).fit() first")
         records = study_records(self.study)
         if of is not None:
             results = {result.config[NUMBER]: result for result in of}
@@ -418,7 +418,5 @@ def _count_open(study: optuna.Study, take: Callable[[int], bool] | None) -> int:
     states = [OptunaState.WAITING] if take is None else [OptunaState.WAITING, OptunaState.RUNNING]
     count = len(study.get_trials(deepcopy=False, states=tuple(states)))
     if count == 0:
-        raise RunError(
-            f"the study {study.study_name!r} has all its trials already; give a larger num_samples"
-        )
+        raise RunError(f"the study {study.study_name!r} already has all its trials; set a larger num_samples")
     return count

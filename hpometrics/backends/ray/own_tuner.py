@@ -44,7 +44,9 @@ def tune_config(
     direction, *others = spec.optimized.values()
     check_unsteered(spec, settings)
     if others:
-        raise DirectionError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
+        raise DirectionError(
+            f"a Tuner needs exactly one metric, got {', '.join(spec.optimized)}; name one of them"
+        )
     judge = Settled(make_scheduler(scheduler, direction, epochs))
     return tune.TuneConfig(metric=PICKED, mode=direction.mode, scheduler=judge, **settings)
 
@@ -55,7 +57,7 @@ def check_unsteered(spec: RunSpec, settings: Mapping[str, Any]) -> None:
         direction = spec.optimized[spec.name]
         arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
         raise DirectionError(
-            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler judges the "
+            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler reads the "
             "current value and the searcher the picked one"
         )
 
@@ -92,8 +94,8 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
     table = result.metrics_dataframe
     if result.error is None and (table is None or table.empty):
         raise RunError(
-            f"the results have no reports of trial {number}, only its last; keep Tune's JSON or CSV logger: "
-            "give RunConfig(callbacks=[JsonLoggerCallback()]), or unset TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"
+            f"the results hold only the last report of trial {number}; keep Tune's JSON or CSV logger: "
+            "pass RunConfig(callbacks=[JsonLoggerCallback()]), or unset TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"
         )
     epochs = () if table is None else tuple(_epochs(table.to_dict("records"), spec.optimized))
     names, (direction, *others) = list(spec.optimized), spec.optimized.values()
@@ -126,7 +128,7 @@ def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Itera
         values = {name: float(value) for name, value in measured(report).items()}
         if missing := next((name for name in names if name not in values), None):
             raise RunError(
-                f"the trials reported no {missing}; they have {', '.join(values)}"
+                f"the trials did not report {missing}; they reported {', '.join(values)}"
                 f"{did_you_mean(missing, values)}"
             )
         epoch, step = int(report[EPOCHS]) - 1, report.get(STEP)

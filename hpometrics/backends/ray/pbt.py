@@ -137,7 +137,7 @@ class Population(PopulationBasedTraining):
         perturbation_factors: Sequence[float] = (0.8, 1.2),
     ) -> None:
         if perturbation_interval < 1:
-            raise ConfigError(f"perturbation_interval is in epochs, at least 1, got {perturbation_interval}")
+            raise ConfigError(f"perturbation_interval must be at least 1 epoch, got {perturbation_interval}")
         self._changing = mutable(space, mutate)
         self._seed = seed
         self._reporting: set[Trial] = set()

@@ -55,9 +55,9 @@ class Replay(FIFOScheduler):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         if not isinstance(run, (str, Path)):
-            raise ConfigError(f"run is the directory of a search, as in runs/pbt, got {run!r}")
+            raise ConfigError(f"run must be the directory of a search, as in runs/pbt, got {run!r}")
         if isinstance(trial, bool) or not isinstance(trial, (int, type(None))):
-            raise ConfigError(f"trial is the number of a trial, as in 3, got {trial!r}")
+            raise ConfigError(f"trial must be a trial number, as in 3, got {trial!r}")
         self.read = partial(read_schedule, Path(run), trial, metric, direction)
 
 
@@ -93,9 +93,9 @@ class StretchReporter(TuneReporter):
             return
         if checkpoint_of(self._home, epoch) is None:
             raise RunError(
-                f"pbt_replay changes the params after epoch {epoch}, but no state exists from which "
-                "to continue: "
-                "call run.checkpoint(model=model, ...) in every epoch, and run.restore before the loop"
+                f"pbt_replay changes the params after epoch {epoch}, but there is no state to continue "
+                "from: call run.checkpoint(model=model, ...) in every epoch, and run.restore before the "
+                "loop"
             )
         raise StretchOver(f"the params of trial {self.number} change after epoch {epoch}")
 
@@ -132,6 +132,7 @@ def check_first(number: int, params: Mapping[str, Any], schedule: Schedule) -> N
     """
     if dict(params) != dict(schedule.first):
         raise RunError(
-            f"trial {number} has the params {dict(params)}, and the schedule begins with "
-            f"{dict(schedule.first)}: pbt_replay draws nothing, so leave start, from and hpometrics add out"
+            f"trial {number} has the params {dict(params)}, but the schedule begins with "
+            f"{dict(schedule.first)}. pbt_replay samples nothing, so leave out start, from and hpometrics "
+            "add"
         )

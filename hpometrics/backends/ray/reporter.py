@@ -154,9 +154,8 @@ class HandedOn:
         path = self.checkpoint_of(epoch)
         if path is None:
             raise RunError(
-                f"a population passes on the state at the end of every {self.interval} epochs, and there is "
-                f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before "
-                "the loop"
+                f"a population passes its state on after every {self.interval} epochs, but epoch {epoch} "
+                "saved none: call run.checkpoint(model=model, ...) in it, and run.restore before the loop"
             )
         with TemporaryDirectory() as folder:
             shutil.copy(path, folder)
@@ -185,8 +184,8 @@ class Resumable:
         """
         if self.checkpoint_of(epoch) is None:
             raise RunError(
-                "a trial whose resources change continues from the state of its latest epoch, and there is "
-                f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in every epoch, and "
+                "a trial whose resources change continues from the state of its latest epoch, but epoch "
+                f"{epoch} saved none: call run.checkpoint(model=model, ...) in every epoch, and "
                 "run.restore before the loop"
             )
         yield None
@@ -298,7 +297,7 @@ class TuneReporter:
         """
         for name in optimized:
             if name in TAKEN:
-                raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
+                raise RunError(f"Ray Tune reserves the name {name!r}; log the value under another name")
         self._metric, *self._others = optimized
         direction = optimized[self._metric]
         self._worst = _worst(direction)

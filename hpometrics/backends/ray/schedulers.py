@@ -47,7 +47,7 @@ class _Search(NamedTuple):
 
 def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.epochs is None:
-        raise ConfigError(f"{search.name} needs to know the most epochs a run can have: give epochs=")
+        raise ConfigError(f"{search.name} needs the maximum number of epochs per run; set epochs=")
     brackets = 3 if search.name == "hyperband" else 1
     return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCHS, **arguments}
 
@@ -60,7 +60,7 @@ def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
 def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.space is None:
         raise ConfigError(
-            f"{search.name} changes params within their space; make its tuner by RayObjective.tuner"
+            f"{search.name} changes params within their space; create its tuner with RayObjective.tuner"
         )
     return {"space": search.space, "seed": search.seed, "mutate": (), **arguments}
 
@@ -71,9 +71,13 @@ def _bandit(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
 
 def _replay(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.history is None:
-        raise ConfigError(f"{search.name} trains in a search; make its tuner by RayObjective.tuner")
+        raise ConfigError(
+            f"{search.name} works only within a search; create its tuner with RayObjective.tuner"
+        )
     if "run" not in arguments:
-        raise ConfigError(f"run of {search.name} is the directory of a search by pbt or pb2, as in runs/pbt")
+        raise ConfigError(
+            f"run of {search.name} must be the directory of a search with pbt or pb2, as in runs/pbt"
+        )
     return {**arguments, "metric": search.history.metric, "direction": search.direction}
 
 
@@ -223,12 +227,12 @@ def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
     kind = type(scheduler).__name__
     if isinstance(scheduler, HyperBandScheduler):
         raise ConfigError(
-            f"a {kind} pauses trials, which ends their processes; give 'hyperband', whose brackets run side "
+            f"a {kind} pauses trials, which ends their processes; use 'hyperband', whose brackets run side "
             "by side, or 'asha'"
         )
     if isinstance(scheduler, PopulationBasedTrainingReplay):
         raise ConfigError(
-            f"a {kind} reads Ray's own files, and changes params that are recorded; give "
+            f"a {kind} reads Ray's own files and changes recorded params; use "
             "{'pbt_replay': {'run': 'runs/pbt'}}"
         )
     if isinstance(scheduler, MedianStoppingRule) and not stops_for_good(scheduler):
@@ -275,9 +279,7 @@ def make_scheduler(
     """
     if isinstance(spec, PopulationBasedTraining) and not isinstance(spec, Population):
         kind = type(spec).__name__
-        raise ConfigError(
-            f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
-        )
+        raise ConfigError(f"your own {kind} would change recorded params; use {{'pbt': {{'mutate': [...]}}}}")
     if isinstance(spec, ResourceChangingScheduler):
         return _reallocating(deepcopy(spec), direction, key)
     if isinstance(spec, TrialScheduler):
@@ -287,7 +289,7 @@ def make_scheduler(
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history, direction))
-    with foreign(f"scheduler {name!r} cannot be made"):
+    with foreign(f"scheduler {name!r} cannot be created"):
         try:
             scheduler = scheduler_class(**arguments)
             check_object("scheduler", name, scheduler)
@@ -308,8 +310,8 @@ def _reallocating(scheduler: ResourceChangingScheduler, direction: Direction, ke
     base = base_of(scheduler)
     if isinstance(base, (PopulationBasedTraining, ResourceChangingScheduler)):
         raise ConfigError(
-            f"a ResourceChangingScheduler cannot change the trials of a {type(base).__name__}; base_scheduler"
-            " is one that never pauses a trial, such as ASHAScheduler, or none"
+            f"a ResourceChangingScheduler cannot change the trials of a {type(base).__name__}; set "
+            "base_scheduler to one that never pauses a trial, such as ASHAScheduler, or to None"
         )
     set_base(scheduler, _without_pauses(_adopted(base, direction, key)))
     scheduler.set_search_properties(key, direction.mode)
@@ -341,8 +343,8 @@ def _adopted(scheduler: TrialScheduler, direction: Direction, key: str) -> Trial
         )
     if metric not in (None, key):
         raise DirectionError(
-            f"the {kind} has metric={metric!r}; leave it out; "
-            "the scheduler receives the metric's current value"
+            f"the {kind} has metric={metric!r}; leave it out, because the scheduler receives the current "
+            "value of the metric"
         )
     if metric is None:
         scheduler.set_search_properties(key, None if mode else direction.mode)

@@ -198,7 +198,7 @@ class StudySearcher(Searcher):
         if record.ended is None:
             record = replace(record, ended=datetime.now(UTC))
         if error:
-            died = "its process died or raised; see the error file of Ray's trial"
+            died = "its process died or raised an error; see the error file of Ray's trial"
             reason = record.reason or live.full or self._reasons.get(record.number, died)
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
@@ -209,7 +209,7 @@ class StudySearcher(Searcher):
             reason = f"Tune stopped trial {record.number} after {place} {why}"
             record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
         elif record.value is None or not math.isfinite(record.value):
-            reason = f"none of {live.picker.count} epochs has a finite value to {self.direction.value}"
+            reason = f"none of its {live.picker.count} epochs has a finite value to {self.direction.value}"
             record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
         else:
             record = apply_constraints(

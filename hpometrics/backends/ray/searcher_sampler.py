@@ -70,7 +70,7 @@ class SearcherSampler(BaseSampler):
     def __init__(self, searcher: type[Searcher], *, seed: int | None = None, **arguments: Any) -> None:
         if not isinstance(searcher, type) or not issubclass(searcher, Searcher):
             raise ConfigError(
-                f"SearcherSampler takes a class of ray.tune.search and its arguments, got {searcher!r}; "
+                f"SearcherSampler expects a class of ray.tune.search and its arguments, got {searcher!r}; "
                 "write SearcherSampler(HyperOptSearch, n_initial_points=5), for example"
             )
         self._searcher, self._seed, self._arguments = searcher, seed, arguments
@@ -93,7 +93,7 @@ class SearcherSampler(BaseSampler):
         """Return the params that all earlier trials have, those with a single value left out."""
         if len(study.directions) > 1:
             raise ConfigError(
-                f"{self._searcher.__name__} searches for one objective, and the study has "
+                f"{self._searcher.__name__} supports one objective, but the study has "
                 f"{len(study.directions)}; choose tpe, gp, botorch, nsga2 or nsga3"
             )
         space = intersection_search_space(_trials_of(study), include_pruned=True)
@@ -114,7 +114,7 @@ class SearcherSampler(BaseSampler):
                 _teach(searcher, str(index), outcome)
             suggested = searcher.suggest(str(len(outcomes)))
         if not isinstance(suggested, Mapping):
-            raise ConfigError(f"the searcher {name} suggests no further point, but {suggested!r}")
+            raise ConfigError(f"the searcher {name} did not suggest another point, but {suggested!r}")
         return {name: _from_searcher(suggested[name], one) for name, one in search_space.items()}
 
     def sample_independent(
@@ -202,7 +202,7 @@ def _check_arguments(
     name = searcher.__name__
     if "points_to_evaluate" not in known:
         raise ConfigError(
-            f"{name} has no argument points_to_evaluate, by which a new searcher learns the trials before it"
+            f"{name} has no argument points_to_evaluate, which passes earlier trials to a new searcher"
         )
     words = [word for word in known if word not in _SET]
     is_open = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
@@ -237,7 +237,9 @@ def _outcomes(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> Ite
 def _teach(searcher: Searcher, trial_id: str, outcome: _Outcome) -> None:
     suggested, point = searcher.suggest(trial_id), outcome.point
     if not isinstance(suggested, Mapping) or not all(_is_same(suggested.get(n), point[n]) for n in point):
-        raise ConfigError(f"it does not begin with its points_to_evaluate: {suggested!r} in place of {point}")
+        raise ConfigError(
+            f"it does not begin with its points_to_evaluate: expected {point}, got {suggested!r}"
+        )
     result = {
         _VALUE: outcome.value,
         "training_iteration": outcome.epochs,
@@ -286,7 +288,7 @@ def _from_searcher(value: Any, distribution: BaseDistribution) -> Any:
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(value)]
     if not isinstance(distribution, (FloatDistribution, IntDistribution)):
-        raise ConfigError(f"no searcher knows {type(distribution).__name__}")
+        raise ConfigError(f"no searcher supports {type(distribution).__name__}")
     if _has_steps(distribution):
         value = distribution.low + int(value) * (distribution.step or 1)
     kind = int if isinstance(distribution, IntDistribution) else float

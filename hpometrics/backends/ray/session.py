@@ -125,8 +125,8 @@ def session_arguments() -> dict[str, Any]:
     """
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         raise ConfigError(
-            "RAY_AUTH_MODE=disabled lets anyone who reaches this machine run code in Ray; unset it, and Ray "
-            "requires a token"
+            "RAY_AUTH_MODE=disabled lets anyone who reaches this machine run code in Ray; unset it, so "
+            "that Ray requires a token"
         )
     if os.name != "posix" or "RAY_TMPDIR" in os.environ:
         return {}
@@ -137,8 +137,8 @@ def session_arguments() -> dict[str, Any]:
     facts = home.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
         raise ConfigError(
-            f"{home}: is not a directory of this user alone, as Ray's files want; remove it, or name another "
-            "place by RAY_TMPDIR"
+            f"{home}: is not a directory that only this user can write to, which Ray's files need; remove "
+            "it, or set RAY_TMPDIR to another one"
         )
     return {"_temp_dir": str(home / "ray")}
 
@@ -194,4 +194,4 @@ def check_resources(resources: Mapping[str, float]) -> None:
     for name, amount in resources.items():
         available = total.get({"cpu": "CPU", "gpu": "GPU"}.get(name, name), 0)
         if amount > available:
-            raise ConfigError(f"a trial asks for {name}: {amount:g}, but the Ray cluster has {available:g}")
+            raise ConfigError(f"a trial requests {name}: {amount:g}, but the Ray cluster has {available:g}")

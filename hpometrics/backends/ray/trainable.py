@@ -109,13 +109,13 @@ class MemberCourse(Course):
             )
         if trials.repeats > 1:
             raise RunError(
-                f"{self.kind} changes params in training, and no other seed would repeat that; leave repeats "
-                "out"
+                f"{self.kind} changes params during training, which another seed would not repeat; leave "
+                "repeats out"
             )
         if max_concurrent is not None:
             raise RunError(
-                f"the trials of {self.kind} wait for each other, so all are at work; leave max_concurrent "
-                "out: how many train at a time is a matter of resources"
+                f"the trials of {self.kind} wait for each other, so all run at once; leave max_concurrent "
+                "out: the resources decide how many train at a time"
             )
 
     def train(self, config: Mapping[str, Any], trials: Trials) -> None:
@@ -146,7 +146,7 @@ class ReplayCourse(Course):
     def check(self, trials: Trials, max_concurrent: int | None, reuse_actors: bool | None) -> None:
         """Check that the trials can change their params."""
         if trials.directory is None:
-            raise RunError("pbt_replay changes params and records that; set directory=")
+            raise RunError("pbt_replay changes params and records the changes; set directory=")
         if trials.repeats > 1:
             raise RunError("pbt_replay trains each trial with its own seed; leave repeats out")
 
@@ -156,7 +156,7 @@ class ReplayCourse(Course):
         """Return the first params of the schedule for each trial."""
         if [*points] or warm_start:
             raise RunError(
-                "pbt_replay begins with the first params of its run; leave points and warm_start out"
+                "pbt_replay starts with the first params of its run; leave points and warm_start out"
             )
         return [self.schedule.first] * count
 
@@ -187,13 +187,13 @@ class ReallocatedCourse(Course):
         """Check that a trial can go on in another process."""
         what = "a ResourceChangingScheduler"
         if trials.directory is None:
-            raise RunError(f"{what} continues trials in other processes, from their records; set directory=")
+            raise RunError(f"{what} continues trials in other processes from their records; set directory=")
         if trials.spec.checkpoints == "none":
-            raise RunError(f"{what} continues trials from their checkpoints; keep the latest one")
+            raise RunError(f"{what} continues trials from their checkpoints; keep the latest checkpoint")
         if trials.repeats > 1:
             raise RunError(f"{what} pauses a trial in its only run; leave repeats out")
         if reuse_actors:
-            raise RunError(f"{what} starts a process for other resources; leave reuse_actors out")
+            raise RunError(f"{what} starts a new process when resources change; leave reuse_actors out")
 
     def train(self, config: Mapping[str, Any], trials: Trials) -> None:
         """Train the trial until it ends or is paused; its last epoch on disk may not have been reported."""
@@ -228,7 +228,7 @@ def _alone(trials: Trials, number: int) -> Iterator[Path]:
     """Wait until the process that Tune has paused the trial in has written all; yield its directory."""
     home = trials.directory_of(number)
     if home is None:
-        raise RunError("a member of a population needs a record; set directory=")
+        raise RunError("each member of a population needs a record; set directory=")
     make_private(home)
     with FileLock(home / ".at-work"):
         yield home

@@ -183,13 +183,13 @@ def test_a_call_has_its_effect_once(storage, tmp_path, clock, name, when, times)
 def test_pauses_grow_up_to_a_limit(storage, clock, capsys):
     """Then the study counts as out of reach; the beginning is said, and not each try."""
     storage.drops[:] = ["before"] * 1000
-    text = rf"did not answer for {PATIENCE:g} s: server closed .* earlier records are kept"
+    text = rf"did not respond for {PATIENCE:g} s: server closed .* earlier records are kept"
     with pytest.raises(DiskError, match=text):
         storage.get_trial(1)
     assert clock.pauses[:4] == [0.1, 0.2, 0.4, 0.8] and max(clock.pauses) == 5
     assert PATIENCE - 5 < clock.now <= PATIENCE
     assert capsys.readouterr().err.splitlines() == [
-        "the study does not answer: server closed the connection unexpectedly; trying again for up to 60 s"
+        "the study does not respond: server closed the connection unexpectedly; retrying for up to 60 s"
     ]
 
 
@@ -197,7 +197,7 @@ def test_an_answer_is_told(storage, capsys):
     """With how long it was away."""
     storage.drops[:] = ["before", "before"]
     storage.get_trial(1)
-    assert capsys.readouterr().err.splitlines()[-1] == "the study answers again, after 0.3 s"
+    assert capsys.readouterr().err.splitlines()[-1] == "the study responds again after 0.3 s"
 
 
 def test_what_asks_again_by_itself_waits_for_nothing(storage, clock):

@@ -38,9 +38,9 @@ def test_the_study_has_the_metrics_direction():
 def test_another_direction_is_refused_with_both_facts():
     """In `create_study`, and in a study that was made elsewhere."""
     objective = objective_of()
-    with pytest.raises(DirectionError, match="loss must be minimized, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="loss must be minimized, but direction= is maximize"):
         objective.create_study(direction="maximize")
-    with pytest.raises(DirectionError, match="directions= says minimize, minimize"):
+    with pytest.raises(DirectionError, match="directions= is minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
     study = optuna.create_study(direction="maximize", study_name="digits")
     with pytest.raises(
@@ -257,7 +257,7 @@ def test_an_exit_in_train_fails_its_trial():
 
     objective = objective_of(train)
     study = objective.create_study()
-    with pytest.raises(RunError, match="train ended its trial by an exit: SystemExit: no data"):
+    with pytest.raises(RunError, match="train ended its trial with an exit: SystemExit: no data"):
         study.optimize(objective, n_trials=1)
     study.optimize(objective, n_trials=1, catch=(RunError,))
     assert [trial.state for trial in study.trials] == [OptunaState.FAIL] * 2

@@ -79,14 +79,14 @@ def test_a_directory_is_a_source(tmp_path):
     study = objective().create_study(warm_start=[tmp_path / "old"])
     assert isinstance(study.sampler, PriorSampler)
     other = OptunaObjective(train, SPACE, metric=Reported("gap", "minimize"))
-    with pytest.raises(ConfigError, match="has no trial with values of gap"):
+    with pytest.raises(ConfigError, match="has no trial with values for gap"):
         other.create_study(warm_start=[tmp_path / "old"])
 
 
 def test_other_studies_are_refused(earlier):
     """Their direction and their metric must be those of the objective."""
     other = OptunaObjective(train, SPACE, metric=Reported("gap", "maximize"))
-    with pytest.raises(ConfigError, match="its values are of score, not of gap"):
+    with pytest.raises(ConfigError, match="its values are those of score, not of gap"):
         other.create_study(warm_start=[earlier])
     wrong = OptunaObjective(train, SPACE, metric=Reported("score", "minimize"))
     with pytest.raises(DirectionError, match="score must be minimized"):
@@ -129,7 +129,7 @@ def test_what_a_sampler_sees():
     ]
     assert seen[1].intermediate_values == {0: 1.0}
     assert Prior.from_json(prior.to_json()) == prior
-    with pytest.raises(RecordError, match="do not read back"):
+    with pytest.raises(RecordError, match="cannot read the trials of an earlier search"):
         Prior.from_json({"line": "", "first": []})
 
 

@@ -238,10 +238,10 @@ def test_finished_trials_are_read_once(monkeypatch):
             "los is neither optimized nor tracked; did you mean 'loss'.* choose",
         ),
         ("lr", "median", RunError, "lr is neither optimized nor tracked"),
-        ("loss", None, ConfigError, "prune_by: loss needs a pruner that judges by it"),
-        ("dominance", "none", ConfigError, "needs a pruner that judges"),
+        ("loss", None, ConfigError, "prune_by: loss needs a pruner that uses it"),
+        ("dominance", "none", ConfigError, "needs a pruner that uses"),
         ("dominance", "asha", ConfigError, "as median or percentile does; asha does not"),
-        ("dominance", "percentile", ConfigError, "needs the share that counts as better"),
+        ("dominance", "percentile", ConfigError, "needs the percentage that counts as better"),
         ("dominance", {"median": {"percentile": 3}}, ConfigError, "no argument 'percentile'"),
     ],
 )
@@ -259,9 +259,9 @@ def test_what_is_judged_has_a_direction_and_is_of_validation_data():
         OptunaObjective(
             train, SPACE, metric="roc_auc", output="binary", track=["test:accuracy"], prune_by="test:accuracy"
         )
-    with pytest.raises(RunError, match="dominance compares several objectives, and auc is one"):
+    with pytest.raises(RunError, match="dominance compares several objectives, but auc is only"):
         OptunaObjective(train, SPACE, metric=AUC, prune_by="dominance")
-    with pytest.raises(ConfigError, match="a list is trained as it is; leave prune_by out"):
+    with pytest.raises(ConfigError, match="a list is trained without pruning; leave prune_by out"):
         ListObjective(train, [{"x": 1, "y": 1}], metric=AUC, track=[LOSS], prune_by="loss")
 
 

@@ -83,7 +83,7 @@ def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
     objective = objective_of(directory=tmp_path, seed=1)
     assert objective._take(0)
     copied = pickle.loads(pickle.dumps(objective))
-    with pytest.raises(RecordError, match="another process works on trial 0"):
+    with pytest.raises(RecordError, match="another process is running trial 0"):
         copied.optimize(copied.create_study(), n_trials=1)
     objective._unlock(get_ident())
     study = copied.create_study()
@@ -94,7 +94,9 @@ def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)
-    with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search its own"):
+    with pytest.raises(
+        RecordError, match="another seed, space or sampler drew it; use another directory for this search,"
+    ):
         search_on(tmp_path, None, None, 1, seed=4)
 
 
@@ -127,7 +129,10 @@ def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
     objective(study.ask())
     with ThreadPoolExecutor(1) as elsewhere:  # a lock is a thread's
         begun = elsewhere.submit(other, other.create_study().ask())
-        with pytest.raises(RecordError, match=r"another process works on trial 0 in .*; give each study a"):
+        with pytest.raises(
+            RecordError,
+            match=r"another process is running trial 0 in .*; use a separate directory for each study,",
+        ):
             begun.result()
     objective(study.ask())
     with pytest.raises(RecordError, match="another seed"):

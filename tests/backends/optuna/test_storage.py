@@ -71,7 +71,7 @@ def test_a_journal_that_is_damaged_says_so(tmp_path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"{}x\n", *lines[1:]]))
     assert not is_sound(path)
-    with pytest.raises(RecordError, match=r"study\.journal: is not the journal of a study, or it is damaged"):
+    with pytest.raises(RecordError, match=r"study\.journal: is not a study journal, or it is damaged"):
         open_storage(path)
 
 
@@ -148,7 +148,7 @@ def test_what_a_storage_needs_is_named(monkeypatch):
 def test_the_address_of_a_proxy_is_host_and_port(url):
     """The port may be left out; nothing else fits."""
     assert grpc_address("grpc://[::1]") == ("::1", 13000)
-    with pytest.raises(ConfigError, match="is named grpc://host:port"):
+    with pytest.raises(ConfigError, match="name the storage proxy as grpc://host:port"):
         grpc_address(url)
 
 

@@ -66,7 +66,7 @@ def test_a_damaged_piece_is_told(change):
         del told[piece]
     else:
         told[piece] = change
-    with pytest.raises(RecordError, match="the attribute 'key' is damaged: its pieces are not those"):
+    with pytest.raises(RecordError, match="the attribute 'key' is damaged: its pieces differ from those"):
         get_attribute(told, "key")
 
 

@@ -42,11 +42,9 @@ def test_each_difference_of_two_spaces_is_told():
     check_origin(study, ["loss"], SPACE)
     other = Space({"lr": Float(0, 1, log=False), "depth": Int(1, 4), "width": Int(8, 64, step=8)})
     message = (
-        "the study 'digits' was made with another space:\n"
-        "  space.depth: int(low=1, high=8, log=true, step=1) -> int(low=1, high=4, step=1)\n"
-        '  space.kind: choice(options=["a", "b"]) -> (not there)\n'
-        "  space.width: (not there) -> int(low=8, high=64, step=8)\n"
-        "create another study"
+        "the study 'digits' was created with another space:\n  space.depth: int(low=1, high=8, log=true, "
+        'step=1) -> int(low=1, high=4, step=1)\n  space.kind: choice(options=["a", "b"]) -> (not '
+        "there)\n  space.width: (not there) -> int(low=8, high=64, step=8)\ncreate another study"
     )
     with pytest.raises(RecordError, match=re.escape(message)):
         check_origin(study, ["loss"], other)
@@ -59,10 +57,16 @@ def test_each_difference_of_two_spaces_is_told():
     [
         (
             made_by_hand({"lr": 0.5}),
-            r"1 finished trials that do not say which .* if of loss, objective\.attach\(study, adopt=True\)",
+            r"1 finished trials that do not name the .* loss, call objective\.attach\(study, adopt=True\)",
         ),
-        (made_by_hand({"lr": 0.5}, "mae"), "the study 'digits' is of mae, not of loss; create another one"),
-        (made_by_hand({"lr": 5.0}, "loss"), r"trial 0 of .*'digits' is of another space: space.lr: must lie"),
+        (
+            made_by_hand({"lr": 0.5}, "mae"),
+            "the study 'digits' optimizes mae, not loss; create another study",
+        ),
+        (
+            made_by_hand({"lr": 5.0}, "loss"),
+            r"trial 0 of .*'digits' belongs to another space: space.lr: must lie",
+        ),
         (made_by_hand({"rate": 0.5}, "loss"), "another space: space.rate: no such param"),
         (made_by_hand({}, "loss"), "another space: space.lr: is missing"),
     ],
@@ -91,7 +95,7 @@ def objective_of(**facts) -> OptunaObjective:
 @pytest.mark.parametrize(
     ("study", "error", "message"),
     [
-        (made_by_hand({"lr": 0.5}), RecordError, r"attach\(study, adopt=True\) takes them"),
+        (made_by_hand({"lr": 0.5}), RecordError, r"attach\(study, adopt=True\), otherwise"),
         (made_by_hand({"rate": 0.5}), RecordError, "another space: space.rate: no such param"),
         (optuna.create_study(direction="maximize"), DirectionError, "loss must be minimized, but the study"),
     ],
@@ -134,7 +138,7 @@ def test_a_run_says_to_the_study_what_it_measures():
     study = optuna.create_study()
     study.optimize(own, n_trials=2)
     assert metrics_of(study) == ["loss"]
-    with pytest.raises(RecordError, match="was made with metric 'loss', now it is 'cost'"):
+    with pytest.raises(RecordError, match="was created with metric 'loss', but metric is 'cost'"):
         own(study.ask(), "cost")
     objective = objective_of().attach(study)
     assert objective.best(study).epoch == 1

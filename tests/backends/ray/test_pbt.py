@@ -119,15 +119,15 @@ def test_a_trial_that_goes_on_meets_the_others_at_a_whole_interval():
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ("lr", r"mutate lists the params that change in training, as in \[lr\], got 'lr'"),
-        ([], "mutate lists the params"),
-        (None, "mutate lists the params"),
+        ("lr", r"mutate must list the params that change during training, as in \[lr\], got 'lr'"),
+        ([], "mutate must list the params"),
+        (None, "mutate must list the params"),
         (["lrr"], "mutate: there is no param 'lrr'; did you mean 'lr'"),
         (["depth"], "mutate: there is no param 'depth'; there are lr, batch"),
-        (["epochs"], "mutate: epochs is a constant, which does not change"),
-        (["model"], "mutate: model is a bundle, which does not change"),
-        (["momentum"], "mutate: momentum is there by a condition"),
-        (["optimizer"], "mutate: optimizer is there by a condition, or others by it"),
+        (["epochs"], "mutate: epochs is a constant, which cannot change"),
+        (["model"], "mutate: model is a bundle, which cannot change"),
+        (["momentum"], "mutate: momentum depends on a condition"),
+        (["optimizer"], "mutate: optimizer depends on a condition, or others depend on it"),
     ],
 )
 def test_a_param_that_cannot_change_is_refused(names, said):
@@ -151,14 +151,14 @@ def test_draws_are_of_the_dimension(name):
     [
         (
             {"mutate": ["lr"], "perturbation_interval": 0},
-            "perturbation_interval is in epochs, at least 1, got 0",
+            "perturbation_interval must be at least 1 epoch, got 0",
         ),
         ({"mutate": ["lr"], "quantile_fraction": 0.7}, "between 0 and"),
         (
             {"mutate": ["lr"], "perturb_interval": 3},
             "has no argument 'perturb_interval'; did you mean 'perturbation_interval'",
         ),
-        ({}, "mutate lists the params"),
+        ({}, "mutate must list the params"),
     ],
 )
 def test_options_that_make_no_population_are_refused(options, said):
@@ -172,7 +172,9 @@ def test_a_population_of_rays_own_is_refused():
     from ray.tune.schedulers import PopulationBasedTraining
 
     theirs = PopulationBasedTraining(hyperparam_mutations={"lr": [0.1, 0.2]})
-    with pytest.raises(ConfigError, match="PopulationBasedTraining of your own would change params"):
+    with pytest.raises(
+        ConfigError, match="your own PopulationBasedTraining would change recorded params; use"
+    ):
         make_scheduler(theirs, MAXIMIZE)
 
 
@@ -235,11 +237,11 @@ def test_observations_begin_at_the_value_of_the_donor():
     [
         (
             {"mutate": ["lr", "augment"]},
-            "pb2 models numbers, and augment is a choice; leave it out of mutate",
+            "pb2 supports only numbers, but augment is a choice; leave it out of mutate",
         ),
         ({"mutate": ["lr"], "resample_probability": 0.5}, "has no argument 'resample_probability'"),
         ({"mutate": ["lr"], "history": None}, "has no argument 'history'"),
-        ({}, "mutate lists the params"),
+        ({}, "mutate must list the params"),
     ],
 )
 def test_options_that_make_no_bandit_are_refused(options, said):

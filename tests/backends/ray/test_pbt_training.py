@@ -160,7 +160,9 @@ def test_a_train_function_without_checkpoints_says_what_to_do(ray_cluster, tmp_p
     objective = RayObjective(make_train(False), SPACE, metric=LOSS, epochs=4, directory=tmp_path)
     results = objective.tuner(2, scheduler=PBT).fit()
     assert len(results.errors) == 2
-    with pytest.raises(NoFiniteValueError, match=r"none of epoch 1: call run\.checkpoint\(model=model"):
+    with pytest.raises(
+        NoFiniteValueError, match=r"but epoch 1 saved none: call run\.checkpoint\(model=model"
+    ):
         objective.best(results)
 
 
@@ -168,7 +170,7 @@ def test_a_train_function_without_checkpoints_says_what_to_do(ray_cluster, tmp_p
     ("facts", "arguments", "said"),
     [
         ({}, {}, "pbt passes states between trials and records their origin; set directory="),
-        ({"directory": "runs", "repeats": 2}, {}, "no other seed would repeat"),
+        ({"directory": "runs", "repeats": 2}, {}, "which another seed would not repeat;"),
         ({"directory": "runs"}, {"max_concurrent": 2}, "leave max_concurrent out"),
     ],
 )
@@ -226,19 +228,19 @@ def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
     """At the first change of the params."""
     objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", make_train(False))
     results = tuner.fit()
-    with pytest.raises(NoFiniteValueError, match=r"from which to continue: call run\.checkpoint"):
+    with pytest.raises(NoFiniteValueError, match=r"to continue from: call run\.checkpoint"):
         objective.best(results)
 
 
 @pytest.mark.parametrize(
     ("facts", "options", "arguments", "said"),
     [
-        ({}, {"run": "runs"}, {}, "pbt_replay changes params and records that; set directory="),
+        ({}, {"run": "runs"}, {}, "pbt_replay changes params and records the changes; set directory="),
         ({"directory": "x", "repeats": 2}, {"run": "runs"}, {}, "leave repeats out"),
         ({"directory": "x"}, {"run": "runs"}, {"points": POINTS}, "leave points and warm_start out"),
-        ({"directory": "x"}, {}, {}, "run of pbt_replay is the directory of a search"),
-        ({"directory": "x"}, {"run": 3}, {}, "run is the directory of a search, as in runs/pbt, got 3"),
-        ({"directory": "x"}, {"run": "runs", "trial": "3"}, {}, "trial is the number of a trial, as in 3"),
+        ({"directory": "x"}, {}, {}, "run of pbt_replay must be the directory of a search"),
+        ({"directory": "x"}, {"run": 3}, {}, "run must be the directory of a search, as in runs/pbt, got 3"),
+        ({"directory": "x"}, {"run": "runs", "trial": "3"}, {}, "trial must be a trial number, as in 3"),
         ({"directory": "x"}, {"run": "runs"}, {}, "runs has no trials"),
         ({"directory": "x"}, {"runs": "runs"}, {}, "has no argument 'runs'; did you mean 'run'"),
         ({"directory": "x"}, {"run": "runs", "metric": "f1"}, {}, "has no argument 'metric'"),
@@ -280,7 +282,7 @@ def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
     ("facts", "arguments", "said"),
     [
         ({}, {}, "from their records; set directory="),
-        ({"directory": "x", "checkpoints": "none"}, {}, "keep the latest one"),
+        ({"directory": "x", "checkpoints": "none"}, {}, "keep the latest checkpoint"),
         ({"directory": "x", "repeats": 2}, {}, "leave repeats out"),
         ({"directory": "x"}, {"reuse_actors": True}, "leave reuse_actors out"),
     ],

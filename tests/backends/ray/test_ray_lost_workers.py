@@ -35,7 +35,7 @@ LOSS = Reported("loss", MINIMIZE)
 LOSSES = (0.5, 0.2, 0.2, 0.3)
 EPOCHS = len(LOSSES)
 PBT = {"pbt": {"mutate": ["level"], "perturbation_interval": 2, "quantile_fraction": 0}}
-DIED = f"its process died {MOST_DEATHS} times in epoch 1; did it have the memory that it needs?"
+DIED = f"its process died {MOST_DEATHS} times in epoch 1; did it have enough memory?"
 
 
 def make_train() -> Any:

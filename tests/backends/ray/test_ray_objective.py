@@ -230,7 +230,7 @@ def test_a_sweep_goes_on_to_its_total(ray_cluster, tmp_path):
     good = {"fault": "good"}
     study = optuna.create_study(sampler=make_sampler("random", 7))
     objective.tuner(2, study=study, points=[good] * 3).fit()
-    with pytest.raises(RunError, match="has all its trials already"):
+    with pytest.raises(RunError, match="already has all its trials"):
         objective.tuner(2, study=study)
     results = objective.tuner(3, study=study, points=[good] * 3).fit()
     assert [r.number for r in objective.records(results)] == [2]
@@ -273,9 +273,9 @@ def test_what_contradicts_the_metric_is_refused(ray_cluster):
         objective.tuner(1, scheduler=AsyncHyperBandScheduler(mode="max"))
     with pytest.raises(DirectionError, match="loss must be minimized, but the study 's' is set to maximize"):
         objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
-    with pytest.raises(ConfigError, match="a trial asks for cpu: 8, but the Ray cluster has 2"):
+    with pytest.raises(ConfigError, match="a trial requests cpu: 8, but the Ray cluster has 2"):
         objective.tuner(1, resources={"cpu": 8})
-    with pytest.raises(RunError, match="records come from a tuner"):
+    with pytest.raises(RunError, match="this objective has no records yet;"):
         RayObjective(make_train(), SPACE, metric=LOSS).records()
 
 
@@ -298,7 +298,7 @@ def test_nothing_is_reported_after_a_stop(monkeypatch):
 
 def test_a_metric_may_not_be_called_as_tune_calls_its_own():
     """A value called `done` would end the trial."""
-    with pytest.raises(RunError, match="Ray Tune keeps the name 'done' for itself"):
+    with pytest.raises(RunError, match="Ray Tune reserves the name 'done'; log"):
         Run(TuneReporter(), metric=Reported("done", MINIMIZE))
 
 
@@ -341,7 +341,7 @@ def test_no_best_says_what_there_was():
 
 def test_repeats_on_ray_want_a_directory():
     """Tune hears of the first repeat alone; the mean is in the record of the trial."""
-    with pytest.raises(RunError, match="repeats on Ray need the record of a trial; set directory="):
+    with pytest.raises(RunError, match="repeats on Ray need a record for each trial; set directory="):
         RayObjective(make_train(), SPACE, metric=LOSS, repeats=2)
 
 

@@ -305,7 +305,9 @@ def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, mon
     table = results.get_dataframe().sort_values("config/level")
     assert list(table["picked_epoch"]) == [1, 1] and list(table["epoch"]) == [EPOCHS - 1] * 2
     assert table["loss"].iloc[0] == LOSSES[-1]
-    with pytest.raises(RunError, match="the trials reported no los; they have loss; did you mean 'loss'"):
+    with pytest.raises(
+        RunError, match="the trials did not report los; they reported loss; did you mean 'loss'"
+    ):
         best_result(results, Reported("los", MINIMIZE))
 
 
@@ -345,5 +347,5 @@ def test_settings_that_contradict_the_metric_are_refused():
         tune_config(loss, mode="max")
     with pytest.raises(DirectionError, match="but the AsyncHyperBandScheduler has mode='max'"):
         tune_config(loss, scheduler=AsyncHyperBandScheduler(mode="max"))
-    with pytest.raises(DirectionError, match="a Tuner has one metric, got loss, size"):
+    with pytest.raises(DirectionError, match="a Tuner needs exactly one metric, got loss, size"):
         tune_config([loss, Reported("size", MINIMIZE)])

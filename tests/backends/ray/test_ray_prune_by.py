@@ -104,9 +104,9 @@ def test_an_epoch_that_cannot_be_judged_goes_on():
 @pytest.mark.parametrize(
     ("prune_by", "scheduler", "text"),
     [
-        ("loss", None, "prune_by: loss needs a scheduler that judges by it, such as scheduler: median"),
+        ("loss", None, "prune_by: loss needs a scheduler that uses it, such as scheduler: median"),
         ("dominance", "asha", "as median or percentile does; asha does not"),
-        ("loss", {"pbt": {"mutate": ["x"]}}, "pbt stops no trial; leave prune_by out"),
+        ("loss", {"pbt": {"mutate": ["x"]}}, "pbt never stops a trial; leave prune_by out"),
         ("dominance", AsyncHyperBandScheduler(), "AsyncHyperBandScheduler does not"),
     ],
 )

@@ -67,15 +67,20 @@ def test_no_scheduler_pauses_a_trial(spec):
     [
         ("ashaa", ConfigError, "'ashaa' is not a scheduler; did you mean 'asha'"),
         ({"asha": {"max_t": 3}}, ConfigError, "scheduler 'asha' has no argument 'max_t'"),
-        ({"asha": {"min_epochs": 20}}, ConfigError, "min_epochs of asha must be at most the epochs"),
+        (
+            {"asha": {"min_epochs": 20}},
+            ConfigError,
+            "min_epochs of asha must be at most the number of epochs",
+        ),
         (AsyncHyperBandScheduler(metric="f1", mode="min"), DirectionError, "has metric='f1'; leave it out"),
         (AsyncHyperBandScheduler(mode="max"), DirectionError, "must be minimized, but the .* has mode='max'"),
-        (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
+        (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* use 'hyperband',"),
         (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
         (
             ResourceChangingScheduler(PopulationBasedTraining(hyperparam_mutations={"lr": [1, 2]})),
             ConfigError,
-            "cannot change the trials of a PopulationBasedTraining; base_scheduler is one that never pauses",
+            "cannot change the trials of a PopulationBasedTraining; set base_scheduler to one that never "
+            "pauses",
         ),
         (ResourceChangingScheduler(HyperBandScheduler()), ConfigError, "a HyperBandScheduler pauses trials"),
         (

@@ -162,9 +162,9 @@ def test_a_class_of_searchers_is_a_sampler(spec):
         ),
         (
             lambda: SearcherSampler(NearBestSearcher()),
-            "takes a class of ray.tune.search and its arguments, got <",
+            "expects a class of ray.tune.search and its arguments, got <",
         ),
-        (lambda: SearcherSampler(RandomSampler), "takes a class of ray.tune.search"),
+        (lambda: SearcherSampler(RandomSampler), "expects a class of ray.tune.search"),
         (lambda: SearcherSampler(NearBestSearcher, spred=1), "no argument 'spred'; did you mean 'spread'"),
         (
             lambda: SearcherSampler(NearBestSearcher, mode="max"),
@@ -172,7 +172,7 @@ def test_a_class_of_searchers_is_a_sampler(spec):
         ),
         (lambda: make_sampler(PlainSearcher, 7), "PlainSearcher has no argument points_to_evaluate"),
         (lambda: searched(OwnOrder), "searcher OwnOrder failed.*|does not begin with its points_to_evaluate"),
-        (lambda: check_several(["a", "b"], NearBestSearcher), "SearcherSampler searches for one objective"),
+        (lambda: check_several(["a", "b"], NearBestSearcher), "SearcherSampler supports one objective"),
         (lambda: make_sampler({"sample_searchers:NearBestSearcher": {"spred": 1}}), "no argument 'spred'"),
     ],
 )
@@ -185,7 +185,7 @@ def test_what_cannot_be_a_sampler_is_refused(make, problem):
 def test_several_objectives_are_refused_at_the_first_trial():
     """Also where a study of the user's own has the sampler."""
     study = optuna.create_study(directions=["minimize"] * 2, sampler=SearcherSampler(NearBestSearcher))
-    with pytest.raises(ConfigError, match="searches for one objective, and the study has 2; choose tpe"):
+    with pytest.raises(ConfigError, match="supports one objective, but the study has 2; choose tpe"):
         study.ask({"x": FloatDistribution(0, 1)})
 
 
