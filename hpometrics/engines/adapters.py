@@ -63,11 +63,12 @@ def as_engine(
     kinds = [kind for kind, value in makers.items() if value is not None]
     if len(kinds) != 1:
         raise EngineError(
-            f"an engine is made of one of estimator=, train=, function=; got {' and '.join(kinds) or 'none'}"
+            "an engine needs exactly one of estimator=, train=, function=; got "
+            f"{' and '.join(kinds) or 'none'}"
         )
     if preparator is not None and estimator is None:
         raise EngineError(
-            "preparator= makes transformers for estimator=; otherwise prepare the data in the function"
+            "preparator= works only with estimator=; otherwise prepare the data in the function"
         )
     source = partial(_read_folds, data, {"folds": folds, "stratified": stratified}, groups)
     adapters: dict[str, Callable[..., Any]] = {
@@ -158,8 +159,8 @@ def _read_folds(
     k, stratified, seed = others.pop("folds"), others.pop("stratified"), others.pop("seed", None)
     if others and not callable(data):
         raise EngineError(
-            f"the data source's params are folds, seed and stratified, got {', '.join(others)}; "
-            "for others let data= be a function of them"
+            f"the params of the data source are folds, seed and stratified, got {', '.join(others)}; for "
+            "other params, pass a function of them as data="
         )
     features, target = data(**others) if callable(data) else data
     return fold_columns(

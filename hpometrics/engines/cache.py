@@ -49,8 +49,8 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
         np.random.set_state(numpy_before)
     if torch is None and "torch" in sys.modules:
         warnings.warn(
-            "a stage has loaded torch, whose random stream was not seeded for it; import torch at the top of "
-            "the engine's module",
+            "a stage imported torch, so its random numbers were not seeded; import torch at the top of the "
+            "engine's module",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -284,7 +284,7 @@ class PrefixCache:
         seed: int | None = 0,
     ) -> None:
         if keep < 1:
-            raise EngineError(f"keep is how many outputs of each stage are kept, at least 1; got {keep}")
+            raise EngineError(f"keep must be the number of outputs to keep per stage, at least 1; got {keep}")
         self._stages = Stages(engine)
         self._seed = seed
         self._lock = threading.Lock()
@@ -306,7 +306,7 @@ class PrefixCache:
         counts = self.counts
         executed, requested = (sum(column) for column in zip(*counts.values(), strict=True))
         parts = ", ".join(f"{stage} {count.executed}/{count.requested}" for stage, count in counts.items())
-        return f"{executed} of {requested} stages carried out ({parts})"
+        return f"{executed} of {requested} stages run ({parts})"
 
     def folds(self, engine_params: EngineParams) -> list[EvaluatedFold]:
         """Evaluate one candidate: for each fold its info and the list of (query, predicted, actual).

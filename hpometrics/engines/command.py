@@ -212,7 +212,7 @@ class BestReplay:
         """
         name = target or (self.provenance.evaluation if self.provenance else "")
         if not name:
-            raise RecordError(f"{self.path}: does not say by which evaluation; {self._remedy}")
+            raise RecordError(f"{self.path}: does not name its evaluation; {self._remedy}")
         beside = Path(str((self.sweep_description or {}).get("file", "."))).parent
         return name, import_evaluation(name, [str(beside)])
 
@@ -258,7 +258,7 @@ class BestReplay:
         headers = [metric.header for metric in evaluation.evaluator.panel.all]
         if headers[0] not in scores:
             raise RecordError(
-                f"{self.path}: has scores by {', '.join(scores)}, and {name} judges by {headers[0]}; "
+                f"{self.path}: has scores of {', '.join(scores)}, but {name} optimizes {headers[0]}; "
                 f"{self._remedy}"
             )
         return {header: scores[header] for header in headers if header in scores}
@@ -271,7 +271,7 @@ class BestReplay:
 
     @property
     def _remedy(self) -> str:
-        return f"name the one that made it: hpometrics replay {self.path} module:Evaluation"
+        return f"name the evaluation that wrote it: hpometrics replay {self.path} module:Evaluation"
 
 
 def _as_recorded(score: Number | None, recorded: Number | None) -> Number | None:
@@ -283,7 +283,7 @@ def _read_best(path: Path) -> Mapping[str, Any]:
     try:
         content = read_json(read_whole(path))
     except ValueError as err:
-        raise RecordError(f"{path}: a best.json is JSON: {err}") from err
+        raise RecordError(f"{path}: a best.json must be JSON: {err}") from err
     if not isinstance(content, Mapping):
-        raise RecordError(f"{path}: a best.json is a mapping, got a {type(content).__name__}")
+        raise RecordError(f"{path}: a best.json must be a mapping, got a {type(content).__name__}")
     return content

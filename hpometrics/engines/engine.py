@@ -35,7 +35,7 @@ class Params(dict[str, Any]):
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise EngineParamsError(
-            "engine params do not change; derive others by copy(...) or with_values({'serving.k': 3})"
+            "engine params are immutable; derive new ones with copy(...) or with_values({'serving.k': 3})"
         )
 
     __setitem__ = __delitem__ = __ior__ = _refuse
@@ -74,13 +74,13 @@ def stage_of(stage: Any, path: str) -> Stage:
     params = named_fields(params)
     if not isinstance(params, Mapping):
         raise EngineParamsError(
-            f"{path} is the params of a stage or (name, params), as in ('naive', {{'lambda': 10.0}}); "
+            f"{path} must be the params of a stage or (name, params), as in ('naive', {{'lambda': 10.0}}); "
             f"got {type(stage).__name__}: {stage!r}"
         )
     for key in params:
         if not isinstance(key, str):
             raise EngineParamsError(
-                f"{path}.params: a param's name is a text, got {type(key).__name__}: {key!r}"
+                f"{path}.params: the name of a param must be text, got {type(key).__name__}: {key!r}"
             )
     return Stage(name, Params({key: _copied(value, f"{path}.params.{key}") for key, value in params.items()}))
 
@@ -90,8 +90,8 @@ def _copied(value: Any, path: str) -> Any:
         return deepcopy(plain_config(value, records=False))
     except Exception as err:
         raise EngineParamsError(
-            f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); "
-            "pass what it is made of and build it in the stage"
+            f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); pass "
+            "the values it is built from and build it in the stage"
         ) from err
 
 
@@ -109,7 +109,8 @@ class Pairs(Sequence[tuple[Any, Any]]):
     def __init__(self, queries: Sequence[Any], actuals: Sequence[Any]) -> None:
         if count_rows(queries) != count_rows(actuals):
             raise EngineError(
-                f"{count_rows(queries)} queries have {count_rows(actuals)} actual results; one each is needed"
+                f"{count_rows(queries)} queries have {count_rows(actuals)} actual results; each query "
+                "needs one"
             )
         self.queries, self.actuals = queries, actuals
 
@@ -164,8 +165,8 @@ class Engine:
         mro = type(self).__mro__
         if (args or kwargs) and mro[mro.index(Engine) + 1] is object:
             raise EngineError(
-                f"{type(self).__name__}(...) takes no stages, got {len(args) + len(kwargs)}; name their "
-                "classes in a class of your own: class MyEngine(Engine): data_sources = {'': MyDataSource}; "
+                f"{type(self).__name__}(...) does not take stages, got {len(args) + len(kwargs)}; name "
+                f"their classes in a subclass: class MyEngine(Engine): data_sources = {{'': MyDataSource}}; "
                 "algorithms = {'naive': MyAlgorithm}; servings = {'': MyServing}"
             )
         super().__init__(*args, **kwargs)
@@ -221,8 +222,8 @@ def check_named(engine: Engine, kind: str, name: str) -> None:
     if not classes:
         if name and kind != "algorithms":
             raise EngineError(
-                f"{type(engine).__qualname__} has one of its {kind}, named ''; got {name!r}. "
-                f"Name the choice in {kind} = {{{name!r}: ...}}"
+                f"{type(engine).__qualname__} has one {kind} only, named ''; got {name!r}. Name the "
+                f"choices in {kind} = {{{name!r}: ...}}"
             )
     elif name not in classes:
         choices = ", ".join(map(repr, classes))
@@ -289,7 +290,7 @@ class Stages:
         self.engine = engine
         self._shares = frozenset(engine.shares)
         if isinstance(engine.shares, str) or not self._shares <= set(STAGES):
-            raise EngineError(f"shares names stages, any of {STAGES}, got {engine.shares!r}")
+            raise EngineError(f"shares must name stages from {STAGES}, got {engine.shares!r}")
         functions = (self.read, self.prepare, self.predict, self.serve)
         self.execute: dict[str, Callable[..., Any]] = dict(zip(STAGES, functions, strict=True))
 
@@ -305,9 +306,9 @@ class Stages:
             return deepcopy(output)
         except Exception as err:
             raise EngineError(
-                f"the output of {stage} cannot be copied for those who read it "
-                f"({type(err).__name__}: {err}); return plain data, or declare shares = ({stage!r},) on the "
-                "engine if these only read it"
+                f"the output of {stage} cannot be copied for its readers ({type(err).__name__}: {err}); "
+                f"return plain data, or set shares = ({stage!r},) on the engine if the readers do not "
+                "change it"
             ) from err
 
     def read(self, stage: Stage) -> list[Fold]:
@@ -320,7 +321,9 @@ class Stages:
         raw_folds = source.read_eval() if source else self.engine.read_eval(deepcopy(stage.params))
         folds = [_as_fold(fold, index) for index, fold in enumerate(raw_folds)]
         if not folds:
-            raise EngineError("read_eval gave no fold; one is (training data, info, [(query, actual), ...])")
+            raise EngineError(
+                "read_eval returned no fold; a fold is (training data, info, [(query, actual), ...])"
+            )
         return folds
 
     def prepare(self, stage: Stage, folds: Sequence[Fold]) -> list[Any]:
@@ -386,14 +389,14 @@ class Stages:
 def _as_fold(fold: Any, index: int) -> Fold:
     if not isinstance(fold, Sequence) or len(fold) != 3:
         raise EngineError(
-            f"fold {index} is (training data, info, [(query, actual), ...]), got {type(fold).__name__}"
+            f"fold {index} must be (training data, info, [(query, actual), ...]), got {type(fold).__name__}"
         )
     training, info, pairs = fold
     if isinstance(pairs, Pairs):
         return Fold(training, info, pairs)
     if not isinstance(pairs, Iterable):
         raise EngineError(
-            f"fold {index}: its third part is [(query, actual), ...], got {type(pairs).__name__}"
+            f"fold {index}: its third part must be [(query, actual), ...], got {type(pairs).__name__}"
         )
     return Fold(training, info, [_as_pair(pair, index) for pair in pairs])
 
@@ -406,7 +409,8 @@ def _as_pair(pair: Any, index: int) -> tuple[Any, Any]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2:
         return pair[0], pair[1]
     raise EngineError(
-        f"fold {index}: a query comes with its actual result, (query, actual); got {excerpt(repr(pair), 80)}"
+        f"fold {index}: a query must come with its actual result, (query, actual); got "
+        f"{excerpt(repr(pair), 80)}"
     )
 
 
@@ -415,9 +419,9 @@ def _check_count(predicted: Sequence[Any], expected: int, where: str) -> Sequenc
         count = len(predicted)
     except TypeError:  # the user's code gave something else
         raise EngineError(
-            f"{where}: predict gives a sequence with one prediction per query, "
-            f"got {type(predicted).__name__}; a generator is made one by list(...)"
+            f"{where}: predict must return a sequence with one prediction per query, got "
+            f"{type(predicted).__name__}; convert a generator with list(...)"
         ) from None
     if count != expected:
-        raise EngineError(f"{where}: predict was given {expected} queries and gave {count} predictions")
+        raise EngineError(f"{where}: predict got {expected} queries and returned {count} predictions")
     return predicted

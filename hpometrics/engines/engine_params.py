@@ -35,7 +35,7 @@ def set_value(stages: dict[str, Any], path: str, value: Any) -> None:
     elif isinstance(place, dict):
         place[last] = value
     else:
-        raise EngineParamsError(f"{path}: {last!r} can be set in a dict or a list, got {place!r}")
+        raise EngineParamsError(f"{path}: {last!r} can be set only in a dict or a list, got {place!r}")
 
 
 def check_exists(stages: Mapping[str, Any], path: str) -> None:
@@ -72,13 +72,13 @@ def stages_named_in(values: Mapping[str, Any]) -> dict[str, Any]:
             chosen = _check_name(values[stage], stage)
             if others := [name for name in names if name != chosen]:
                 raise EngineParamsError(
-                    f"{stage}.{others[0]}: has params, but {stage} is {chosen!r} here; let these exist only "
-                    f"when={{{stage!r}: {others[0]!r}}}"
+                    f"{stage}.{others[0]}: has params, but {stage} is {chosen!r} here; make these "
+                    f"conditional with when={{{stage!r}: {others[0]!r}}}"
                 )
             names = [chosen]
         if len(names) > 1 and stage != "algorithms":
             raise EngineParamsError(
-                f"{stage} is one stage, and paths name it {' and '.join(map(repr, names))}"
+                f"{stage} is a single stage; its path is {' and '.join(map(repr, names))}"
             )
         if names:
             stages[stage] = [(name, {}) for name in names] if stage == "algorithms" else (names[0], {})
@@ -109,7 +109,7 @@ def _with_name(current: Any, stage: str, name: object) -> Any:
 def _check_name(name: object, stage: str) -> str:
     if isinstance(name, str):
         return name
-    raise EngineParamsError(f"{stage}: a stage is called by a text, as in {stage}: naive; got {name!r}")
+    raise EngineParamsError(f"{stage}: a stage must be named by text, as in {stage}: naive; got {name!r}")
 
 
 def _names(values: Mapping[str, Any], stage: str) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _parent_of(stages: Mapping[str, Any], stage: str, parts: list[str], path: st
         else (stages[stage], _behind_name(stages[stage], parts))
     )
     if not parts:
-        raise EngineParamsError(f"{path}: names a stage and none of its params, as in {stage}.name.param")
+        raise EngineParamsError(f"{path}: names a stage but no param of it; write {stage}.name.param")
     *way, last = parts
     place: Any = content.params
     for part in way:
@@ -161,8 +161,8 @@ def _algorithm(algorithms: list[Any], parts: list[str], path: str) -> tuple[Any,
         return algorithms[0], parts
     names = ", ".join(f"{stage.name!r}" for stage in algorithms)
     raise EngineParamsError(
-        f"{path}: {len(matches) or 'no'} algorithms are named {first!r}; there are {names}, "
-        "and algorithms.0 is the first of them"
+        f"{path}: {len(matches) or 'no'} algorithms are named {first!r}; choose one by its position, as in "
+        f"algorithms.0, from {names}"
     )
 
 
@@ -225,9 +225,7 @@ class EngineParams:
         one = isinstance(algorithms, Mapping) or is_named(algorithms)
         entries = [algorithms] if one else list(algorithms)
         if not entries:
-            raise EngineParamsError(
-                "algorithms is empty; an engine predicts by at least one, e.g. [('', {})]"
-            )
+            raise EngineParamsError("algorithms is empty; an engine needs at least one, e.g. [('', {})]")
         stages = tuple(stage_of(stage, f"algorithms[{i}]") for i, stage in enumerate(entries))
         object.__setattr__(self, "algorithms", stages)
 
@@ -389,7 +387,7 @@ def params_list(source: Any) -> list[EngineParams]:
     entries = entries() if callable(entries) else entries
     if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping)):
         raise EngineParamsError(
-            f"a list of engine params is an iterable, a function that gives one or an object with "
+            "a list of engine params must be an iterable, a function that returns one or an object with "
             f"engine_params_list, got {type(entries).__name__}: {entries!r}"
         )
     candidates: list[EngineParams] = []
@@ -397,7 +395,7 @@ def params_list(source: Any) -> list[EngineParams]:
         if not isinstance(entry, EngineParams):
             raise EngineParamsError(
                 f"entry {i} of the list of engine params is a {type(entry).__name__}, not EngineParams: "
-                f"{entry!r}; EngineParams.from_json reads the JSON of one"
+                f"{entry!r}; convert JSON with EngineParams.from_json"
             )
         candidates.append(entry)
     if not candidates:

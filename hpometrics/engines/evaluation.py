@@ -72,7 +72,7 @@ class Evaluation:
         evaluation = source() if isinstance(source, type) and issubclass(source, Evaluation) else source
         if not isinstance(evaluation, Evaluation):
             raise EngineError(
-                f"an evaluation is Evaluation(engine, metric) or a class of it, got {evaluation!r}"
+                f"an evaluation must be Evaluation(engine, metric) or a subclass, got {evaluation!r}"
             )
         return evaluation
 
@@ -107,7 +107,7 @@ class Evaluation:
         candidates = self if engine_params_list is None else engine_params_list
         if candidates is self and not hasattr(self, "engine_params_list"):
             raise EngineError(
-                f"{type(self).__qualname__} has no engine_params_list of its own; give the list to evaluate"
+                f"{type(self).__qualname__} has no engine_params_list; pass the list to evaluate"
             )
         used = self.evaluator.changed(directory=directory, cache=cache, seed=seed, workers=workers, tell=tell)
         return used.evaluate(
@@ -150,8 +150,8 @@ class Evaluation:
         if len(forms) != 1 or any(part is None for part in next(iter(forms.values()))[:2]):
             raise EngineError(
                 f"{type(self).__qualname__} states its engine and metric in "
-                f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "
-                f"class with {', '.join(_FORMS)}"
+                f"{' and '.join(forms) or 'no way'}; state both in one place: Evaluation(engine, metric), "
+                f"or a class with {', '.join(_FORMS)}"
             )
         chosen: tuple[Any, ...]
         (chosen,) = forms.values()

@@ -46,7 +46,7 @@ class Panel:
             direction_of(other)  # raises where it states none
             if by_header.setdefault(other.header, other) != other:
                 raise MetricNameError(
-                    f"two different metrics are called {other.header!r}; give one of them another title"
+                    f"two different metrics are named {other.header!r}; give one of them another title"
                 )
         self.others = tuple(by_header.values())[1:]
 
@@ -94,8 +94,8 @@ def _tuple_metrics(metric: Any, output: Any, optimized: bool) -> Iterable[TupleM
         return [instance]
     if output is None:
         raise MetricNameError(
-            f"{instance!r} is measured by the registry, which must know what the engine predicts: give "
-            "output=, as in MetricEvaluator('f1(average=macro)', output=Category(3))"
+            f"{instance!r} comes from the registry, which must know what the engine predicts; set output=, "
+            "as in MetricEvaluator('f1(average=macro)', output=Category(3))"
         )
     from .registered_metrics import others_registered, registered  # with torch, unlike metrics of tuples
 
@@ -106,7 +106,7 @@ def _direction_of(metric: TupleMetric) -> Direction:
     direction = direction_of(metric)
     if direction is None:
         raise DirectionError(
-            f"{metric.header} states direction = None, so nothing can be best by it; make it one of the "
+            f"{metric.header} states direction = None, so it cannot rank engine params; pass it in "
             "other_metrics, or state MAXIMIZE or MINIMIZE"
         )
     return direction
@@ -340,7 +340,7 @@ def engine_of(source: Any) -> Engine:
 
 def _check_workers(workers: int) -> int:
     if not is_whole(workers) or workers < 1:
-        raise EngineError(f"workers is how many engine params are evaluated at once, got {workers!r}")
+        raise EngineError(f"workers must be the number of engine params to evaluate at once, got {workers!r}")
     return workers
 
 
@@ -356,6 +356,6 @@ def _nothing_finite(panel: Panel, scores: Sequence[MetricScores]) -> str:
         reasons.setdefault(str(one.primary.reason), []).append(str(index))
     details = "; ".join(f"{reason} (engine params {', '.join(where)})" for reason, where in reasons.items())
     return (
-        f"{panel.metric.header}: no engine params has a finite score to {panel.direction.value}, of "
-        f"{evaluated(scores)}: {details}"
+        f"{panel.metric.header}: no engine params has a finite score to {panel.direction.value}, "
+        f"out of {evaluated(scores)}: {details}"
     )

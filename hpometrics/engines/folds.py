@@ -92,7 +92,7 @@ def take(data: Any, rows: Rows) -> Any:
 
 def _check(count: int, k: int, **columns: Any) -> None:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= count:
-        raise EngineError(f"the number of folds is from 2 to the number of rows, {count}; got {k!r}")
+        raise EngineError(f"the number of folds must be between 2 and the number of rows, {count}; got {k!r}")
     for name, column in columns.items():
         if column is not None and count_rows(column) != count:
             raise EngineError(f"{name} has a value for each of the {count} rows, got {count_rows(column)}")

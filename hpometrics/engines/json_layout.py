@@ -55,8 +55,8 @@ def plain(value: Any, path: str, default: Default) -> Any:
         return plain(parts, path, default)
     if default is None:
         raise EngineParamsError(
-            f"{path}: a {type(value).__qualname__} has no form in JSON, so it could not be read back: "
-            f"{value!r}; pass what it is made of and build it in the stage"
+            f"{path}: a {type(value).__qualname__} cannot be stored as JSON, so it could not be read back: "
+            f"{value!r}; pass the values it is built from and build it in the stage"
         )
     return default(value)
 
@@ -92,7 +92,7 @@ def _each(entry: Any, key: str, convert: Callable[[Any, str], Any]) -> Any:
     if key not in (_KEYS["algorithms"], _VARIANT_KEYS["algorithms"]):
         return convert(entry, key)
     if not isinstance(entry, Sequence) or isinstance(entry, str):
-        raise EngineParamsError(f"{key}: a list of algorithms, got {entry!r}")
+        raise EngineParamsError(f"{key}: expected a list of algorithms, got {entry!r}")
     return [convert(one, f"{key}[{i}]") for i, one in enumerate(entry)]
 
 
@@ -123,7 +123,7 @@ def _parse_layout(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
             ) from err
     if not isinstance(layout, Mapping):
         raise EngineParamsError(
-            f"engine params are a mapping of stages, got {type(layout).__name__}: {layout!r}"
+            f"engine params must be a mapping of stages, got {type(layout).__name__}: {layout!r}"
         )
     return layout
 
@@ -132,7 +132,7 @@ def _check_keys(layout: Mapping[str, Any], expected: set[str]) -> None:
     for key in layout:
         if key not in expected:
             raise EngineParamsError(
-                f"{key}: not a stage of engine params; there are {', '.join(sorted(expected))}"
+                f"{key}: not a stage of engine params; the stages are {', '.join(sorted(expected))}"
             )
 
 

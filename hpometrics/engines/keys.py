@@ -114,9 +114,9 @@ def _object_key(value: Any, path: str) -> Hashable:
     if _compares_by_value(kind):
         return kind, value
     raise EngineParamsError(
-        f"{path}: a {kind.__module__}.{kind.__qualname__} has no structure to compare it by, so nothing "
-        "could be shared or told apart; make it a dataclass, give it a method cache_key() that returns the "
-        "values it is made of, or pass those values and build it in the stage"
+        f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be compared, so the cache cannot use it. "
+        "Make it a dataclass, give it a method cache_key() that returns the values it is built from, or "
+        "pass those values and build it in the stage"
     )
 
 
@@ -126,8 +126,9 @@ def _name_key(value: Any, path: str) -> Hashable:
     owner = getattr(value, "__self__", None)
     if "<" in name or not (owner is None or isinstance(owner, (types.ModuleType, type))):
         raise EngineParamsError(
-            f"{path}: {name} is made where it stands, so two may differ under one name; define it at the "
-            "top of a module, or pass the values it closes over and build it in the stage"
+            f"{path}: {name} is defined inside a function, so two of them can differ under one name; "
+            "define it at the top level of a module, or pass the values it closes over and build it in the "
+            "stage"
         )
     if not isinstance(value, types.FunctionType):
         return type(value), value  # one object has this name

@@ -108,7 +108,7 @@ class Provenance:
             )
         except (KeyError, TypeError, ValueError) as err:
             raise RecordError(
-                f"{place}: does not say what was evaluated ({err!r}): {excerpt(repr(content), 80)}"
+                f"{place}: does not name what was evaluated ({err!r}): {excerpt(repr(content), 80)}"
             ) from err
 
 
@@ -249,9 +249,7 @@ class EvaluationInstance:
                 content["evaluatorResults"],
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(
-                f"{place}: not the record of an evaluation ({err!r}): {excerpt(content, 80)}"
-            ) from err
+            raise RecordError(f"{place}: not an evaluation record ({err!r}): {excerpt(content, 80)}") from err
 
     def write(self, directory: Path) -> None:
         """Write `instance.json`, as a whole or not at all."""
@@ -269,6 +267,6 @@ class EvaluationInstance:
         try:
             content = read_json(read_whole(path))
         except (OSError, ValueError) as err:
-            raise RecordError(f"{path}: not the record of an evaluation: {err}") from err
+            raise RecordError(f"{path}: not an evaluation record: {err}") from err
         check_format(content, path)
         return cls.from_json(content, str(path))

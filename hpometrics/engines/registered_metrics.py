@@ -102,9 +102,8 @@ class TupleReader:
             return [places[label] for label in labels]
         except KeyError as err:
             raise MetricInputError(
-                f"label {err.args[0]!r} is not one of classes={list(self.classes)!r}; "
-                "name every class, those "
-                "that a fold lacks too"
+                f"label {err.args[0]!r} is not one of classes={list(self.classes)!r}; list every class, "
+                "even those that a fold lacks"
             ) from None
 
 
@@ -116,7 +115,7 @@ class RegisteredMetric(TupleMetric):
     def __init__(self, spec: MetricSpec, reader: TupleReader, title: str = "") -> None:
         if spec.measured is None or spec.split != VALIDATION or spec.task is not None:
             raise MetricNameError(
-                f"{spec.name} cannot be measured from tuples: name a metric of one output, without a split "
+                f"{spec.name} cannot be measured from tuples; name a metric of one output, without a split "
                 "or a task"
             )
         self.prototype = metric_of(spec.measured, reader.output)
@@ -229,7 +228,7 @@ def _read_scores(names: Sequence[str], collection: MetricCollection) -> list[Sco
 def _score(name: str, value: torch.Tensor, reason: str | None) -> Score:
     if value.ndim:
         raise MetricNameError(
-            f"{name} gives {' x '.join(map(str, value.shape))} values, and a score is one number"
+            f"{name} returns {' x '.join(map(str, value.shape))} values, but a score must be one number"
         )
     return Score.undefined(reason) if reason else Score.of(value.item())
 
@@ -258,8 +257,8 @@ def value_names(metrics: Sequence[TupleMetric]) -> tuple[MetricName, ...]:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise MetricNameError(
-                f"{metrics[index].header}: another metric is recorded as {name} too; give one of them a "
-                "title that is a word"
+                f"{metrics[index].header}: another metric is also recorded as {name}; give one of them a "
+                "one-word title"
             )
     return names
 

@@ -165,7 +165,7 @@ class MetricEvaluatorResult(ReadableObjective):
             *(f"  {header}: {score.value}" for header, score in scores),
         ]
         if self.output_path is not None:
-            lines.append(f"The best variant params can be found in {self.output_path}")
+            lines.append(f"The best variant params are in {self.output_path}")
         return "\n".join(lines)
 
     def one_liner(self) -> str:

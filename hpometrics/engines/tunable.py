@@ -64,14 +64,14 @@ def _check_new(path: str, params: Mapping[str, Sequence[Any]], engine: Engine) -
     check_named(engine, _CLASSES[stage], parts[0])
     if len(parts) > 2:
         raise EngineParamsError(
-            f"{path}: leads into {shorter[1]}, which nothing sets; set that to a dict, or write "
+            f"{path}: leads into {shorter[1]}, which is not set; set it to a dict, or write "
             f"{stage}.name.param"
         )
 
 
 def _check_names(stage: str, names: Sequence[Any], engine: Engine) -> None:
     if not names:
-        raise EngineParamsError(f"{stage}: a search varies the name of a stage by a choice of names")
+        raise EngineParamsError(f"{stage}: to search the name of a stage, use a choice of names")
     for name in names:
         stages_named_in({stage: name})  # a text
         check_named(engine, _CLASSES[stage], name)
@@ -199,14 +199,14 @@ class TunableEvaluation:
         """
         if spec.name != str(self._names[0]):
             raise RunError(
-                f"the evaluation is by {self._names[0]}, but metric= says {spec.name}; leave metric= out, or "
-                "evaluate by another metric"
+                f"the evaluation optimizes {self._names[0]}, but metric= names {spec.name}; leave metric= "
+                "out, or evaluate by another metric"
             )
         if spec.collections:
             measured = ", ".join(str(name) for name in self._names)
             raise RunError(
-                f"the evaluation measures {measured}; leave output= and track= out, bound what it "
-                "measures, or give it other metrics too"
+                f"the evaluation measures {measured}; leave output= and track= out, set constraints on its "
+                "metrics only, or add metrics to it"
             )
         check_search_params(params, self.base, self.evaluation.engine)
 

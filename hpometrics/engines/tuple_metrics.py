@@ -107,7 +107,7 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
             except (TypeError, ValueError, RuntimeError):
                 continue
     raise MetricInputError(
-        f"{source()} must give a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
+        f"{source()} must return a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
     )
 
 
@@ -238,9 +238,8 @@ def direction_of(metric: TupleMetric) -> Direction | None:
     direction = stated_direction(metric)
     if direction is UNSTATED:
         raise DirectionError(
-            f"{metric.header} does not say which way is better; write direction = MAXIMIZE or "
-            f"direction = MINIMIZE in class {type(metric).__name__}, or direction = None if it is never "
-            "optimized"
+            f"{metric.header} states no direction; set direction = MAXIMIZE or direction = MINIMIZE in "
+            f"class {type(metric).__name__}, or direction = None if it is never optimized"
         )
     return None if direction is None else Direction.parse(direction)
 
@@ -269,14 +268,12 @@ class CalculatedMetric(TupleMetric):
         values = [value for value in every if value is not None]
         if not values:
             return Score.undefined(
-                f"each of the {len(every)} tuples is a don't-care"
-                if every
-                else "the evaluation has no tuples"
+                f"all {len(every)} tuples are don't-cares" if every else "the evaluation has no tuples"
             )
         undefined = [value for value in values if not math.isfinite(value)]
         if undefined:
             return Score.undefined(
-                f"calculate gave {undefined[0]} for {len(undefined)} of {len(every)} tuples"
+                f"calculate returned {undefined[0]} for {len(undefined)} of {len(every)} tuples"
             )
         return Score.of(as_number(self.of_values(values), lambda: f"{self.header}: finish"))
 
@@ -288,8 +285,8 @@ class CalculatedMetric(TupleMetric):
             return as_number(value, self._source)
         if not self.dont_care:
             raise MetricInputError(
-                f"{self.header}: calculate gave None; where tuples may be don't-cares, derive the "
-                "metric from OptionAverageMetric or OptionStdevMetric"
+                f"{self.header}: calculate returned None; if tuples can be don't-cares, derive the metric "
+                "from OptionAverageMetric or OptionStdevMetric"
             )
         return None
 

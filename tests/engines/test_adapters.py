@@ -158,7 +158,7 @@ def test_rows_of_one_group_are_tested_together():
     [
         ({}, "one of estimator=, train=, function=; got none"),
         ({"train": fitted, "estimator": GaussianNB}, "got estimator and train"),
-        ({"train": fitted, "preparator": StandardScaler}, "preparator= makes transformers for estimator="),
+        ({"train": fitted, "preparator": StandardScaler}, "preparator= works only with estimator="),
     ],
 )
 def test_an_engine_is_made_of_one_thing(arguments, message):
@@ -170,6 +170,6 @@ def test_an_engine_is_made_of_one_thing(arguments, message):
 def test_a_param_that_nobody_reads_is_refused():
     """A misspelled `folds` would otherwise be the default."""
     with pytest.raises(
-        EngineError, match="the data source's params are folds, seed and stratified, got flods"
+        EngineError, match="the params of the data source are folds, seed and stratified, got flods"
     ):
         PrefixCache(as_engine((X, Y), estimator=GaussianNB)).folds(EngineParams({"flods": 3}))

@@ -82,7 +82,7 @@ def test_a_grid_takes_as_many_stages_as_it_has_prefixes():
         "serving": StageCount(180, 180),
     }
     assert engine.calls == {"read_eval": 3, "prepare": 2 * 12, "train": 2 * 60}
-    assert str(cache).startswith("255 of 720 stages carried out (data_source 3/180, preparator 12/180")
+    assert str(cache).startswith("255 of 720 stages run (data_source 3/180, preparator 12/180")
     assert len(cache) == 0
 
 
@@ -360,5 +360,5 @@ def test_what_makes_no_sense_is_refused():
         PrefixCache(Steps(), keep=0)
     engine = Steps()
     engine.shares = "data_source"
-    with pytest.raises(EngineError, match="shares names stages"):
+    with pytest.raises(EngineError, match="shares must name stages"):
         PrefixCache(engine)

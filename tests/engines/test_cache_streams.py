@@ -58,4 +58,4 @@ print(*(warning.message for warning in told))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded, told = ran.stdout.splitlines()
     assert loaded == "False"
-    assert told.startswith("a stage has loaded torch, whose random stream was not seeded")
+    assert told.startswith("a stage imported torch, so its random numbers were not seeded;")

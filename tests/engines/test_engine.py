@@ -129,7 +129,7 @@ def test_a_class_that_an_engine_does_not_name_is_refused(stages, message):
 def test_a_name_without_a_choice_is_refused():
     """A misspelled stage would otherwise be the only one there is."""
     with pytest.raises(
-        EngineError, match=r"Halves has one of its servings, named ''; got 'vote'. Name the choice"
+        EngineError, match=r"Halves has one servings only, named ''; got 'vote'. Name the choices"
     ):
         evaluated(Halves(), serving=("vote", {}))
 
@@ -150,23 +150,26 @@ def engine_with(**methods: Any) -> Engine:
 
 
 WRONG = {
-    "no fold": ({"read_eval": lambda self, params: []}, "read_eval gave no fold"),
+    "no fold": ({"read_eval": lambda self, params: []}, "read_eval returned no fold"),
     "two parts": (
         {"read_eval": lambda self, params: [([], [])]},
-        r"fold 0 is \(training data, info, .* got tuple",
+        r"fold 0 must be \(training data, info, .* got tuple",
     ),
-    "no pairs": ({"read_eval": lambda self, params: [([], 0, 3)]}, r"fold 0: its third part is .* got int"),
+    "no pairs": (
+        {"read_eval": lambda self, params: [([], 0, 3)]},
+        r"fold 0: its third part must be .* got int",
+    ),
     "no pair": (
         {"read_eval": lambda self, params: [([1], 0, [(1, 1)]), ([1], 0, [1])]},
-        r"fold 1: a query comes with its actual result, \(query, actual\); got 1",
+        r"fold 1: a query must come with its actual result, \(query, actual\); got 1",
     ),
     "too few": (
         {"predict": lambda self, model, queries: [model]},
-        "algorithm 'naive', fold 0: predict was given 3 queries and gave 1 predictions",
+        "algorithm 'naive', fold 0: predict got 3 queries and returned 1 predictions",
     ),
     "a generator": (
         {"predict": lambda self, model, queries: (model for _ in queries)},
-        r"algorithm 'naive', fold 0: predict gives a sequence .* got generator; .* list\(...\)",
+        r"algorithm 'naive', fold 0: predict must return a sequence .* got generator; .* list\(...\)",
     ),
 }
 
@@ -248,7 +251,7 @@ def test_a_stage_may_change_its_params():
 def test_an_engine_is_not_called_with_its_stages():
     """As PredictionIO's is: their classes are named in a class. A mix-in behind it may take arguments."""
     with pytest.raises(
-        EngineError, match=r"takes no stages, got 2; .* class MyEngine\(Engine\): data_sources"
+        EngineError, match=r"does not take stages, got 2; .* class MyEngine\(Engine\): data_sources"
     ):
         Engine(object, object)
 

@@ -118,7 +118,7 @@ def test_what_has_no_form_in_json_is_refused_unless_told_how():
     """What could not be read back is named by its path; printed, it is its repr."""
     params = EngineParams(algorithms=[("a", {"path": PurePosixPath("x")})])
     with pytest.raises(
-        EngineParamsError, match=r"algorithms\[0\]\.params\.path: a PurePosixPath has no form"
+        EngineParamsError, match=r"algorithms\[0\]\.params\.path: a PurePosixPath cannot be stored as"
     ):
         params.to_json()
     assert params.to_json(default=str)["algorithmParamsList"] == [{"a": {"path": "x"}}]
@@ -130,9 +130,9 @@ def test_what_has_no_form_in_json_is_refused_unless_told_how():
     [
         ("{", "engine params must be JSON"),
         ("[]", "a mapping of stages, got list"),
-        ({"dataSource": {}}, "dataSource: not a stage of engine params; there are algorithmParamsList"),
+        ({"dataSource": {}}, "dataSource: not a stage of engine params; the stages are algorithmParamsList"),
         ({"dataSourceParams": {"a": 1}}, "dataSourceParams: one name with its params"),
-        ({"algorithmParamsList": {"naive": {}}}, "algorithmParamsList: a list of algorithms"),
+        ({"algorithmParamsList": {"naive": {}}}, "algorithmParamsList: expected a list of algorithms"),
         ({"algorithmParamsList": [{"a": {}, "b": {}}]}, r"algorithmParamsList\[0\]: one name"),
         ({"algorithms": [{"nmae": "naive"}]}, r"algorithms\[0\]: {\"name\""),
     ],
@@ -146,11 +146,11 @@ def test_other_json_is_refused_by_its_place(given, message):
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ({"data_source": 3}, r"data_source is the params of a stage or \(name, params\).*got int: 3"),
+        ({"data_source": 3}, r"data_source must be the params of a stage or \(name, params\).*got int: 3"),
         ({"algorithms": []}, "algorithms is empty"),
-        ({"algorithms": ["naive"]}, r"algorithms\[0\] is the params of a stage"),
+        ({"algorithms": ["naive"]}, r"algorithms\[0\] must be the params of a stage"),
         ({"data_source": {"lock": threading.Lock()}}, "data_source.params.lock: a lock cannot be copied"),
-        ({"serving": {1: 2}}, "serving.params: a param's name is a text, got int: 1"),
+        ({"serving": {1: 2}}, "serving.params: the name of a param must be text, got int: 1"),
     ],
 )
 def test_a_stage_that_is_none_is_refused(stages, message):
@@ -171,7 +171,7 @@ def test_they_do_not_change():
         lambda: params.data_source.params.update(a=1),
         lambda: params.data_source.params["deep"].pop("a"),
     ):
-        with pytest.raises(EngineParamsError, match=r"derive others by copy\(...\) or with_values"):
+        with pytest.raises(EngineParamsError, match=r"derive new ones with copy\(\.\.\.\) or with_values"):
             change()
 
 
@@ -227,12 +227,15 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
     ("path", "message"),
     [
         ("algorithm.naive.lambda", "no stage 'algorithm'; did you mean 'algorithms'"),
-        ("algorithms.tree.depth", "no algorithms are named 'tree'; there are 'a', 'a', 'b'"),
+        (
+            "algorithms.tree.depth",
+            "no algorithms are named 'tree'; choose one by its position, as in algorithms.0, from 'a'",
+        ),
         ("algorithms.a.x", "2 algorithms are named 'a'"),
         ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),
-        ("algorithms.b.y.z", "'z' can be set in a dict or a list, got 1"),
-        ("serving", "a stage is called by a text, as in serving: naive; got 1"),
-        ("algorithms.0", "names a stage and none of its params"),
+        ("algorithms.b.y.z", "'z' can be set only in a dict or a list, got 1"),
+        ("serving", "a stage must be named by text, as in serving: naive; got 1"),
+        ("algorithms.0", "names a stage but no param of it; write"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(path, message):
@@ -312,10 +315,10 @@ def test_engine_params_are_made_of_values_alone():
         ({"algorithm.x": 1}, "no stage 'algorithm'; did you mean 'algorithms'"),
         (
             {"preparator.a.x": 1, "preparator.b.y": 1},
-            "preparator is one stage, and paths name it 'a' and 'b'",
+            "preparator is a single stage; its path is 'a' and 'b'",
         ),
         ({"algorithms": "naive", "algorithms.tree.depth": 1}, "has params, but algorithms is 'naive' here"),
-        ({"algorithms": 3}, "a stage is called by a text, as in algorithms: naive; got 3"),
+        ({"algorithms": 3}, "a stage must be named by text, as in algorithms: naive; got 3"),
         ({"algorithms.a.x": 1, "algorithms.b.x": 1, "algorithms.x": 1}, "no algorithms are named 'x'"),
     ],
 )
@@ -381,7 +384,11 @@ def test_a_list_comes_in_many_forms(source):
     [
         ([BASE, BASE.to_json()], "entry 1 of the list of engine params is a dict, not EngineParams"),
         ([], "is empty, so there is nothing to evaluate"),
-        (3, "is an iterable, a function that gives one or an object with engine_params_list, got int: 3"),
+        (
+            3,
+            "must be an iterable, a function that returns one or an object with engine_params_list, got "
+            "int: 3",
+        ),
         (BASE, "got EngineParams"),
     ],
 )

@@ -28,7 +28,7 @@ def test_an_evaluation_may_have_its_own_list():
     """Then none need be given; other metrics are measured too."""
     result = AccuracyEvaluation().evaluate(tell=silent)
     assert (result.best_index, result.other_metric_headers) == (1, ("Precision (label=1.0)",))
-    with pytest.raises(EngineError, match="PrecisionEvaluation has no engine_params_list of its own"):
+    with pytest.raises(EngineError, match="PrecisionEvaluation has no engine_params_list; pass the list"):
         PrecisionEvaluation().evaluate()
 
 
@@ -61,7 +61,7 @@ def test_an_evaluation_is_taken_as_it_is_found():
     assert isinstance(Evaluation.of(PrecisionEvaluation), PrecisionEvaluation)
     made = PrecisionEvaluation()
     assert Evaluation.of(made) is made
-    with pytest.raises(EngineError, match="an evaluation is Evaluation"):
+    with pytest.raises(EngineError, match="an evaluation must be Evaluation"):
         Evaluation.of(Classification)
 
 
@@ -106,5 +106,5 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     """With the file's name."""
     if text is not None:
         (tmp_path / "instance.json").write_text(text)
-    with pytest.raises(RecordError, match=r"instance\.json: not the record of an evaluation"):
+    with pytest.raises(RecordError, match=r"instance\.json: not an evaluation"):
         EvaluationInstance.read(tmp_path)

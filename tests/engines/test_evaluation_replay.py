@@ -70,7 +70,7 @@ def test_the_score_comes_out_to_the_last_digit(replay, tmp_path):
         [
             "replaying best.json: sample_evaluations:PrecisionEvaluation, seed 3",
             "  Precision (label=1.0): 0.8846153846153846  as recorded",
-            "Precision (label=1.0) came out as recorded, to the last digit",
+            "Precision (label=1.0) matches the record, to the last digit",
         ],
     )
 
@@ -91,7 +91,7 @@ def test_what_is_drawn_is_drawn_again(replay, tmp_path):
     told = written(tmp_path, Drawing, None)
     assert told["algorithms"][0]["params"]["guess"] == 5.0
     assert replay().exit_code == 0
-    assert "did not come out" in _with(tmp_path, replay, seed=4).stdout
+    assert "does not match the record" in _with(tmp_path, replay, seed=4).stdout
 
 
 def _with(folder, replay, **changes) -> Result:
@@ -136,7 +136,7 @@ def test_another_evaluation_may_be_named(replay, tmp_path):
     result = replay("sample_evaluations:GuessEvaluation")
     assert result.exit_code == 2
     assert (
-        "has scores by Precision (label=1.0), and sample_evaluations:GuessEvaluation judges by"
+        "has scores of Precision (label=1.0), but sample_evaluations:GuessEvaluation optimizes"
         in result.stderr
     )
     assert "importing gone failed" in replay().stderr
@@ -147,20 +147,23 @@ def test_a_file_of_predictionio_is_evaluated(replay, tmp_path):
     told = written(tmp_path)
     del told["evaluation"]
     (tmp_path / "best.json").write_text(json.dumps(told))
-    assert "does not say by which evaluation; name the one that made it: hpometrics replay" in replay().stderr
+    assert (
+        "does not name its evaluation; name the evaluation that wrote it: hpometrics replay"
+        in replay().stderr
+    )
     result = replay("sample_evaluations:PrecisionEvaluation")
     assert result.exit_code == 0
-    assert result.stdout.endswith("nothing is recorded to compare this with\n")
+    assert result.stdout.endswith("there is no record to compare this with\n")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "best.json: a best.json is JSON: "),
-        ("[]", "best.json: a best.json is a mapping, got a list"),
+        ("{", "best.json: a best.json must be JSON: "),
+        ("[]", "best.json: a best.json must be a mapping, got a list"),
         (
             '{"algorithms": [{"params": {}}], "evaluation": {"class": "a:b"}}',
-            "does not say what was evaluated",
+            "does not name what was evaluated",
         ),
         ('{"algorithm": []}', "algorithm: not a stage of engine params"),
     ],
@@ -178,7 +181,7 @@ def test_options_of_a_sweep_are_refused(replay, tmp_path):
     written(tmp_path)
     for options in (("--trial", "0"), ("--confirm", "1"), ("--seeds", "2")):
         result = replay(*options)
-        assert result.exit_code == 2 and "--trial, --confirm and --seeds for a sweep" in result.stderr
+        assert result.exit_code == 2 and "--trial, --confirm and --seeds are for a sweep" in result.stderr
 
 
 class Whole(SumMetric):
@@ -210,5 +213,5 @@ def test_what_has_no_name_wants_one(replay, tmp_path):
     (tmp_path / "home" / "instance.json").unlink()
     told = json.loads((tmp_path / "home" / "best.json").read_text())
     assert told["evaluation"]["class"] == "" and told["engineFactory"] == "test_evaluation_replay:Drawn"
-    assert "does not say by which evaluation; name the one that made it" in replay(path="home").stderr
+    assert "does not name its evaluation; name the evaluation that wrote it" in replay(path="home").stderr
     assert replay("test_evaluation_replay:Drawing", path="home").exit_code == 0

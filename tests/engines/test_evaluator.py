@@ -217,8 +217,8 @@ def test_no_finite_score_fails_by_name(tmp_path):
     with pytest.raises(NoFiniteValueError) as caught:
         evaluator.evaluate(Guess(), guesses(None, "crash", None))
     assert str(caught.value) == (
-        "Guessed: no engine params has a finite score to maximize, of 3 (2 undefined, 1 failed): each of the "
-        "4 tuples is a don't-care (engine params 0, 2); ValueError: the guess crashed (engine params 1)"
+        "Guessed: no engine params has a finite score to maximize, out of 3 (2 undefined, 1 failed): all 4 "
+        "tuples are don't-cares (engine params 0, 2); ValueError: the guess crashed (engine params 1)"
     )
     instance = EvaluationInstance.read(tmp_path)
     assert instance.status == "EVALFAILED" and instance.reason.startswith("NoFiniteValueError: Guessed")
@@ -258,7 +258,7 @@ def test_best_json_is_an_engine_variant(tmp_path):
     assert told["engineFactory"] == "sample_evaluations:Classification"
     assert told["algorithms"] == [{"name": "naive", "params": {"lambda": 10.0}}]
     assert EngineParams.from_json(told) == result.best_engine_params
-    assert heard[-1].endswith("The best variant params can be found in best.json")
+    assert heard[-1].endswith("The best variant params are in best.json")
 
 
 def test_the_directory_holds_the_results_in_every_form(tmp_path):
@@ -296,9 +296,9 @@ class Aimless(Undirected):
 
 def test_a_direction_is_stated():
     """There is no default; a metric without one may stand beside, if it says so."""
-    with pytest.raises(DirectionError, match=r"Undirected does not say .* direction = MAXIMIZE or"):
+    with pytest.raises(DirectionError, match=r"Undirected states no direction; set direction = MAXIMIZE or"):
         MetricEvaluator(Undirected())
-    with pytest.raises(DirectionError, match="Undirected does not say"):
+    with pytest.raises(DirectionError, match="Undirected states no direction"):
         MetricEvaluator(Guessed(), [Undirected])
     with pytest.raises(DirectionError, match="Aimless states direction = None"):
         MetricEvaluator(Aimless())
@@ -324,9 +324,9 @@ def test_a_direction_may_be_stated_as_an_objective(word):
 def test_names_are_told_apart():
     """Two different metrics with one header, and a name without what the engine predicts, are refused."""
     namesake = type("Namesake", (Accuracy,), {"title": "Accuracy"})
-    with pytest.raises(MetricNameError, match="two different metrics are called 'Accuracy'"):
+    with pytest.raises(MetricNameError, match="two different metrics are named 'Accuracy'"):
         MetricEvaluator(Precision(1.0), [Accuracy(), namesake])
-    with pytest.raises(MetricNameError, match=r"'accuracy' is measured by the registry.*: give output="):
+    with pytest.raises(MetricNameError, match=r"'accuracy' comes from the registry.*; set output="):
         MetricEvaluator(Guessed(), ["accuracy"])
 
 
@@ -372,7 +372,7 @@ def test_workers_evaluate_at_the_same_time():
 @pytest.mark.parametrize("workers", [0, True, 1.5])
 def test_workers_are_counted(workers):
     """At least one, and whole."""
-    with pytest.raises(EngineError, match="workers is how many"):
+    with pytest.raises(EngineError, match="workers must be the number of"):
         MetricEvaluator(Guessed(), workers=workers)
 
 

@@ -83,7 +83,7 @@ SAME = {
     "estimators": (LogisticRegression(C=2.0), LogisticRegression(C=2.0)),
     "functions": (scaled, scaled),
     "partials": (functools.partial(scaled, by=2.0), functools.partial(scaled, by=2.0)),
-    "closures of one value": (closing_over(2.0), closing_over(2.0)),
+    "closures with one value": (closing_over(2.0), closing_over(2.0)),
     "cache_key": (Knows([1, 2]), Knows([1, 2])),
     "paths": (Path("a/b"), Path("a") / "b"),
 }

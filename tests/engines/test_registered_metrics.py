@@ -155,7 +155,7 @@ def test_directions_and_names_are_the_registrys():
 def test_a_direction_may_be_supplied_and_not_overruled():
     """Confidence has none of its own; accuracy has."""
     assert registered("confidence", output=Category(2), direction="minimize").direction is MINIMIZE
-    with pytest.raises(HpometricsError, match="accuracy must be maximized, but direction= says minimize"):
+    with pytest.raises(HpometricsError, match="accuracy must be maximized, but direction= is minimize"):
         registered("accuracy", output=Category(2), direction="minimize")
     assert registered("confidence", output=Category(2), objective="minimize").objective is MINIMIZE
     with pytest.raises(DirectionError, match="confidence: direction says min, but objective says max"):
@@ -165,7 +165,7 @@ def test_a_direction_may_be_supplied_and_not_overruled():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("test:accuracy", "only validation values steer"),
+        ("test:accuracy", "only validation values can steer"),
         ("convai2/accuracy", "without a split or a task"),
         ("f1(average=none)", "one value per class"),
         ("confusion_matrix", "has no direction"),

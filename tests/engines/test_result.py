@@ -75,7 +75,7 @@ def test_json_has_predictionios_layout(result):
     assert told["bestEngineParams"] == told["engineParamsScores"][1]["_1"]
     undefined, failed = (one["_2"] for one in told["engineParamsScores"][2:])
     assert undefined["score"] is None
-    assert undefined["measured"][0]["reason"] == "calculate gave nan for 4 of 4 tuples"
+    assert undefined["measured"][0]["reason"] == "calculate returned nan for 4 of 4 tuples"
     assert (failed["state"], failed["failure"]["text"]) == ("failed", "the guess crashed")
 
 
@@ -91,7 +91,7 @@ def test_a_page_shows_the_table(result):
     page = Page(result.to_html())
     assert page.cells[:5] == ["Index", "Best", "Guess <b> & more", "Actual", "Engine params"]
     assert page.cells[10:14] == ["1", "*", "2.00002.0000 ± 0.0000", "4.00006.0000 ± 5.6569"]
-    assert page.cells[17] == "undefinedcalculate gave nan for 4 of 4 tuples"
+    assert page.cells[17] == "undefinedcalculate returned nan for 4 of 4 tuples"
     assert page.cells[20:23] == ["3", "", "failed: ValueError: the guess crashed"]
 
 

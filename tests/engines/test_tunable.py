@@ -115,7 +115,7 @@ def test_a_minimized_metric_says_so():
     )
     assert objective.direction is MINIMIZE
     assert objective.create_study().direction is optuna.study.StudyDirection.MINIMIZE
-    with pytest.raises(DirectionError, match="Distance must be minimized, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="Distance must be minimized, but direction= is maximize"):
         objective.create_study(direction="maximize")
 
 
@@ -155,7 +155,7 @@ def test_two_metrics_of_one_name_are_refused():
         registered("accuracy", output=Category(2)),
         registered("accuracy", output=Category(2), target=int, title="of whole labels"),
     )
-    with pytest.raises(MetricNameError, match="of whole labels: another metric is recorded as accuracy too"):
+    with pytest.raises(MetricNameError, match="of whole labels: another metric is also recorded as accuracy"):
         Evaluation(Classification(), one, [other]).vary(BASE)
 
 
@@ -167,14 +167,11 @@ def test_failed_and_undefined_candidates_have_their_reasons():
         TrialState.FAILED, TrialState.FAILED, TrialState.COMPLETE, TrialState.COMPLETE,
     ]  # fmt: skip
     assert records[0].reason == "ValueError: the guess crashed"
-    assert (
-        "Large: none of 1 epochs has a finite value: each of the 4 tuples is a don't-care"
-        in records[1].reason
-    )
+    assert "Large: none of 1 epochs has a finite value: all 4 tuples are don't-cares" in records[1].reason
     assert records[1].epochs[0].values["Distance"] == 4.0
     undefined = records[2].epochs[0]
     assert math.isnan(undefined.values["Large(folds=mean)"])
-    assert undefined.reasons["Large(folds=mean)"] == "each of the 1 tuples is a don't-care"
+    assert undefined.reasons["Large(folds=mean)"] == "all 1 tuples are don't-cares"
     assert (best.trial, best.value) == (3, 0.5)
 
 
@@ -258,8 +255,8 @@ def test_a_cache_changes_no_score():
         ({"algorithms.naive.lamda": Float(1, 2)}, r"no 'lamda' in .*; the values are at data_source.appId, "),
         ({"algorithm.naive.lambda": Float(1, 2)}, "no stage 'algorithm'; did you mean 'algorithms'"),
         ({"algorithms.tree.depth": Int(1, 2)}, r"there is no 'tree' in .*; the values are at"),
-        ({"algorithms": Float(0, 1)}, "varies the name of a stage by a choice of names"),
-        ({"algorithms": Choice([1, 2])}, "a stage is called by a text"),
+        ({"algorithms": Float(0, 1)}, "the name of a stage, use a choice of names"),
+        ({"algorithms": Choice([1, 2])}, "a stage must be named by text"),
         ({"model": Choice({"a": {"algorithms.x": 1}, "b": {"algorithms.y": 1}})}, "there is no 'x'"),
     ],
 )
@@ -282,13 +279,13 @@ def test_a_list_is_checked_beforehand():
     [
         (
             {"metric": "mae", "output": "number"},
-            "evaluation is by Accuracy, but metric= says mae; leave metric=",
+            "evaluation optimizes Accuracy, but metric= names mae; leave metric=",
         ),
         ({"output": Category(2)}, "the evaluation measures Accuracy; leave output= and track= out"),
         ({"track": ["psnr"]}, "the evaluation measures Accuracy; leave output= and track= out"),
         (
             {"constraints": ["psnr <= 2"]},
-            "measures Accuracy; .* bound what it measures, or give it other metrics",
+            "measures Accuracy; .* set constraints on its metrics only, or add metrics to it",
         ),
     ],
 )
@@ -390,5 +387,5 @@ class Opaque:
 
 def test_a_base_without_a_structure_is_refused_at_once():
     """Nothing could be shared by it."""
-    with pytest.raises(EngineParamsError, match=r"serving.params.how: a .*Opaque has no structure"):
+    with pytest.raises(EngineParamsError, match=r"serving.params.how: a .*Opaque cannot be compared,"):
         Evaluation(Classification(), Accuracy()).vary(BASE.copy(serving={"how": Opaque()}))

@@ -84,9 +84,9 @@ def test_zero_is_a_placeholder():
     [
         (folds(), "the evaluation has no tuples"),
         (folds([], []), "the evaluation has no tuples"),
-        (folds([None, None], [None]), "each of the 3 tuples is a don't-care"),
-        (folds([1.0, math.nan], [None, 2.0]), "calculate gave nan for 1 of 4 tuples"),
-        (folds([-math.inf, math.inf]), "calculate gave -inf for 2 of 2 tuples"),
+        (folds([None, None], [None]), "all 3 tuples are don't-cares"),
+        (folds([1.0, math.nan], [None, 2.0]), "calculate returned nan for 1 of 4 tuples"),
+        (folds([-math.inf, math.inf]), "calculate returned -inf for 2 of 2 tuples"),
     ],
 )
 @pytest.mark.parametrize("base", [OptionAverageMetric, OptionStdevMetric])
@@ -105,7 +105,7 @@ def test_an_empty_sum_is_undefined_too():
 def test_an_undefined_fold_makes_the_mean_of_folds_undefined():
     """The pooled value stands, the mean of the folds has no value to take."""
     measured = valued(OptionAverageMetric).measure(folds([1.0, 3.0], [None]))
-    assert (measured.value, measured.folds[1].reason) == (2.0, "each of the 1 tuples is a don't-care")
+    assert (measured.value, measured.folds[1].reason) == (2.0, "all 1 tuples are don't-cares")
     assert math.isnan(measured.mean) and math.isnan(measured.deviation)
 
 
@@ -126,14 +126,14 @@ def test_a_number_may_be_of_any_library(one):
 @pytest.mark.parametrize("value", ["1.0", [1.0], object(), np.ones(2), 1j])
 def test_what_is_no_number_is_refused(value):
     """A text that looks like a number is none either."""
-    with pytest.raises(MetricInputError, match="ValuedAverageMetric: calculate must give a number, got"):
+    with pytest.raises(MetricInputError, match="ValuedAverageMetric: calculate must return a number, got"):
         valued(AverageMetric).score(folds([value]))
 
 
 @pytest.mark.parametrize("base", [AverageMetric, StdevMetric, SumMetric])
 def test_none_is_refused_where_nothing_may_be_left_out(base):
     """The message names what to derive from."""
-    with pytest.raises(MetricInputError, match=r"calculate gave None; .* OptionAverageMetric"):
+    with pytest.raises(MetricInputError, match=r"calculate returned None; .* OptionAverageMetric"):
         valued(base).score(folds([1, None]))
 
 
