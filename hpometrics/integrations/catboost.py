@@ -29,7 +29,9 @@ class RunCallback:
 
     def __init__(self, run: Run, rounds: int | None = None) -> None:
         self.run, self._rounds, self._done = run, rounds, -1  # below 0 before `with`
-        self._loop = TrainerLoop(run, "CatBoost gives no predictions; see library_metric('validation-AUC')")
+        self._loop = TrainerLoop(
+            run, "CatBoost does not expose predictions; use library_metric('validation-AUC')"
+        )
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -63,7 +65,7 @@ class RunCallback:
         """
         if self._done < 0:
             raise RunError(
-                "the backend's stop is raised at the end of a with statement, and this fit stands in none; "
+                "the backend stops a trial at the end of a with statement, but this fit is not in one; "
                 "write `with RunCallback(run, rounds) as callback: model.fit(..., callbacks=[callback])`"
             )
         try:

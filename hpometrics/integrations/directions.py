@@ -82,15 +82,16 @@ def check_monitor(spec: RunSpec, name: str, stated: Direction, where: str) -> No
     own = spec.directions.get(name) or direction_of_name(name)
     if problem := direction_problem(name, own, stated, where):
         raise DirectionError(
-            f"{problem}; `monitor({name!r})` of the run's callback has the arguments. If it means something "
-            f"else here, state track=[Reported({name!r}, {stated.value!r})]"
+            f"{problem}; `monitor({name!r})` of the run's callback has the arguments. If it means "
+            f"something else here, pass track=[Reported({name!r}, {stated.value!r})]"
         )
 
 
 def _require(name: str, direction: Direction | None) -> Direction:
     if direction is None:
         raise DirectionError(
-            f"the name {name!r} does not show which way is better; state Reported({name!r}, 'minimize') "
-            f"where less is better, Reported({name!r}, 'maximize') where more is, as the metric or in track="
+            f"the name {name!r} does not show which way is better; pass Reported({name!r}, 'minimize') if "
+            f"lower is better, or Reported({name!r}, 'maximize') if higher is better, as the metric or in "
+            "track="
         )
     return direction

@@ -55,11 +55,12 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         super().__init__()
         if valid is not None and read is None:
             raise RunError(
-                "a run must know what the model returns; pass read='logits', 'probabilities' or 'predictions'"
+                "the run needs to know what the model returns; pass read='logits', 'probabilities' or "
+                "'predictions'"
             )
         self.run, self._read = run, as_reader(read or "")
         self._batches = [valid] if isinstance(valid, tuple) else valid or ()
-        self._loop = TrainerLoop(run, "valid is missing, or an iterator that can be read once")
+        self._loop = TrainerLoop(run, "valid is missing, or is an iterator that can be read only once")
         self._first = self._count = 0
         self._states: Mapping[str, Any] | None = None
 

@@ -74,8 +74,8 @@ class RunCallback:
             return self._directed(beside.measure())
         if self._measured:
             raise RunError(
-                "a run measures one data set, and LightGBM evaluates several; pass valid=, the Dataset that "
-                "counts, or a single eval_set"
+                "a run measures one data set, but LightGBM evaluates several; pass the Dataset to measure "
+                "as valid=, or a single eval_set"
             )
         self._begin()
         self._loop.update(outputs)
@@ -94,7 +94,7 @@ class RunCallback:
         self._begin()
         if env.iteration == env.begin_iteration < (self._done or 0):
             raise RunError(
-                f"the run continues after round {self._done} but the training starts over; pass "
+                f"the run continues after round {self._done}, but the training starts from scratch; pass "
                 "init_model=callback.init_model"
             )
         self._model, results = env.model, env.evaluation_result_list or []

@@ -70,8 +70,8 @@ class RunCallback(Callback):
         """
         if not trainer.enable_validation:
             raise RunError(
-                "a run measures the validation of each epoch, but this fit has none; set validation_step "
-                "and val_dataloaders"
+                "a run measures the validation of each epoch, but this fit has no validation; set "
+                "validation_step and val_dataloaders"
             )
         epochs, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
         is_by_epoch = epochs == 1 and interval == 1.0 and isinstance(interval, float)  # 1 is one batch
@@ -202,8 +202,8 @@ def _step_on_plateau(
             monitor = str(config.monitor)
             if monitor not in values:
                 raise RunError(
-                    f"a scheduler watches {monitor!r}, which the record of epoch {epoch - 1} lacks, and "
-                    "so cannot continue; log it in validation_step"
+                    f"a scheduler monitors {monitor!r}, which is missing from the record of epoch "
+                    f"{epoch - 1}, so it cannot continue; log it in validation_step"
                 )
             pl_module.lr_scheduler_step(config.scheduler, values[monitor])
 

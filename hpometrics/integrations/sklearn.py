@@ -85,8 +85,9 @@ class Scorer:
         if self._method != "predict_proba" or not hasattr(estimator, "decision_function"):
             return message
         return (
-            f"{message}; calibrate it (CalibratedClassifierCV), or pass response_method='decision_function', "
-            "which is read as logits: right for metrics that depend on the order of rows alone"
+            f"{message}; calibrate it (CalibratedClassifierCV), or pass "
+            "response_method='decision_function', which is read as logits and suits metrics that depend "
+            "only on the order of rows"
         )
 
 
@@ -176,8 +177,8 @@ class _EstimatorOutputs:
     def decision_function(self, X: Any) -> Array:
         if self._classes is not None and self._classes != (classes := self._estimator.classes_.tolist()):
             raise MetricInputError(
-                "a decision function covers the classes that the estimator was fitted on, "
-                f"{classes}, in their order; got labels={self._classes}"
+                "a decision function has a column for each class that the estimator was fitted on, "
+                f"{classes}, in this order; got labels={self._classes}"
             )
         return np.asarray(self._estimator.decision_function(X))
 
@@ -191,7 +192,7 @@ class _EstimatorOutputs:
         unknown = [label for label in labels if label not in indices]
         if unknown:
             raise MetricInputError(
-                f"the label {unknown[0]!r} is none of {self._classes}; give all labels by labels="
+                f"the label {unknown[0]!r} is not one of {self._classes}; pass all labels as labels="
             )
         return np.array([indices[label] for label in labels], dtype=np.int64)
 
@@ -199,6 +200,6 @@ class _EstimatorOutputs:
         count = 2 if self._output.type == BINARY else getattr(self._output, "num_classes", None)
         if count not in (None, len(classes)):
             raise MetricInputError(
-                f"the output is {self._output}, and there are {len(classes)} classes, {classes}; give all of "
-                "them by labels=, or make sure that each fold has them (StratifiedKFold)"
+                f"the output is {self._output}, but there are {len(classes)} classes, {classes}; pass all "
+                "of them as labels=, or make sure that each fold has them (StratifiedKFold)"
             )

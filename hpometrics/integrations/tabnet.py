@@ -66,9 +66,11 @@ def _tabnet_match(match: FoundMetric) -> FoundMetric:
     if metric.inputs is LOGITS:
         raise MetricNameError(f"{metric.name} reads logits; pytorch-tabnet passes probabilities")
     if ("average", "none") in metric.name.params:
-        raise MetricNameError(f"{metric.name} is a value per class; choose another average")
+        raise MetricNameError(f"{metric.name} has one value per class; choose another average")
     if metric.direction is None:
-        raise DirectionError(f"{metric.name} has no direction, so pytorch-tabnet cannot stop early by it")
+        raise DirectionError(
+            f"{metric.name} has no direction, so pytorch-tabnet cannot use it for early stopping"
+        )
     return metric
 
 
@@ -106,7 +108,7 @@ class TabnetMetric:
             cls._maximize = cls._match.direction is MAXIMIZE
         elif not hasattr(cls, "_match"):
             raise RegistrationError(
-                f"{cls.__name__} names no metric to measure; write class {cls.__name__}(TabnetMetric, "
+                f"{cls.__name__} does not name a metric; write class {cls.__name__}(TabnetMetric, "
                 'metric="roc_auc"), or derive it from a class that has one, such as AUC'
             )
         cls._name = name or cls._name
@@ -227,8 +229,8 @@ def _parse_scores(match: FoundMetric, target: Tensor, score: Tensor) -> FeatureI
         return Category(2), {"probabilities": torch.stack([1 - score, score], 1), "target": target}
     if match.inputs is not PREDICTIONS:
         raise MetricInputError(
-            f"{match.name} reads {match.inputs}, and {score.dtype} scores of one dimension are labels; "
-            "pass the probability of class 1 as floats, or (N, C) probabilities"
+            f"{match.name} reads {match.inputs}, but one-dimensional {score.dtype} scores are labels; pass "
+            "the probability of class 1 as floats, or (N, C) probabilities"
         )
     return (Category() if CATEGORY in types else Binary()), {"predictions": score, "target": target}
 

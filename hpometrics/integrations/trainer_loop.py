@@ -110,8 +110,8 @@ class TrainerLoop:
             return
         if not isinstance(outputs, Mapping):
             raise RunError(
-                "a run is updated by keywords, {'logits': logits, 'target': target}, got "
-                f"{type(outputs).__name__}; return such a mapping, or pass a function that makes one"
+                f"a run needs a mapping such as {{'logits': logits, 'target': target}}, got "
+                f"{type(outputs).__name__}; return such a mapping, or pass a function that creates one"
             )
         self._current_run.update(**outputs)
 
@@ -166,18 +166,20 @@ class TrainerLoop:
         """Check that the trainer evaluates where the run reports."""
         spec, history = self._run.spec, self._run.history
         if self._counts_steps and history and count <= history[-1].place:
-            raise RunError(f"a run measures one validation per report; here another ends after step {count}")
+            raise RunError(
+                f"a run measures one validation per report, but another one ended after step {count}"
+            )
         if not self._counts_steps and count != epoch + 1:
             raise RunError(
-                f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
-                f"and the run is at epoch {epoch + 1}"
+                f"a run measures one validation per epoch, but one ended in epoch {count} of the trainer "
+                f"while the run is at epoch {epoch + 1}"
             )
         steps, every = spec.steps, spec.every
         if steps is None or every is None or count % every == 0:
             return
         if count < min(steps, self._most or steps):
             raise RunError(
-                f"a report is due after every {every} steps, and the trainer evaluates after {count}; let it "
+                f"a report is due after every {every} steps, but the trainer evaluates after {count}; "
                 f"evaluate after every {every}"
             )
 
@@ -188,8 +190,8 @@ class TrainerLoop:
         if names and batches and not self._run.updated:
             unit = "step" if self._counts_steps else "epoch"
             raise RunError(
-                f"{names[0]} cannot be measured in {unit} {self._epoch}: {self._absent}; a validation gives "
-                "the keywords of run.update, as in {'logits': logits, 'target': target}"
+                f"{names[0]} cannot be measured in {unit} {self._epoch}: {self._absent}; a validation must "
+                f"return keywords of run.update, as in {{'logits': logits, 'target': target}}"
             )
 
     def leave(self) -> None:

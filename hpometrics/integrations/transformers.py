@@ -121,9 +121,9 @@ class RunCallback(TrainerCallback):
             where = f"greater_is_better={args.greater_is_better}"
             check_monitor(self.run.spec, args.metric_for_best_model.removeprefix("eval_"), stated, where)
         if args.eval_strategy == IntervalStrategy.NO:
-            raise RunError("a run measures each evaluation; give eval_strategy='epoch' or 'steps', not 'no'")
+            raise RunError("a run needs evaluations; set eval_strategy to 'epoch' or 'steps', not 'no'")
         if state.global_step:
-            raise RunError("a run continues from its own checkpoint; leave resume_from_checkpoint= out")
+            raise RunError("a run resumes from its own checkpoint; leave resume_from_checkpoint= out")
         if self._is_started and self._make_run is not None:
             self._start_run(self._make_run())
         self._is_started = True
@@ -201,7 +201,7 @@ class RunCallback(TrainerCallback):
 def _logits(prediction: EvalPrediction) -> dict[str, Any]:
     if isinstance(prediction.predictions, tuple):
         raise RunError(
-            f"the model gives {len(prediction.predictions)} outputs; name them with read=, as in "
+            f"the model returns {len(prediction.predictions)} outputs; name them with read=, as in "
             "lambda prediction: {'logits': prediction.predictions[0], 'target': prediction.label_ids}"
         )
     return {"logits": prediction.predictions, "target": prediction.label_ids}

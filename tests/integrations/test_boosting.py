@@ -123,7 +123,9 @@ def test_lightgbm_that_begins_anew_is_refused(tmp_path):
     """Its rounds would be recorded as later ones of the model that was killed."""
     with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=tmp_path, **FACTS) as run:
         lightgbm(run)
-    anew = pytest.raises(RunError, match="after round 2 but the training starts over; pass init_model=")
+    anew = pytest.raises(
+        RunError, match="after round 2, but the training starts from scratch; pass init_model="
+    )
     with anew, Run(directory=tmp_path, **FACTS) as run:
         lightgbm(run, init_model=None)
 
@@ -200,9 +202,9 @@ def test_numbers_are_read_as_predictions():
 
 def test_lightgbm_in_the_wrong_direction_is_refused():
     """LightGBM says which way it optimizes; the error names both."""
-    with pytest.raises(DirectionError, match="validation-auc must be minimized, but LightGBM says maximize"):
+    with pytest.raises(DirectionError, match="validation-auc must be minimized, but LightGBM is maximize"):
         lightgbm(Run(metric=Reported("validation-auc", MINIMIZE)))
-    with pytest.raises(DirectionError, match="-binary_logloss must be maximized, but LightGBM says minimize"):
+    with pytest.raises(DirectionError, match="-binary_logloss must be maximized, but LightGBM is minimize"):
         lightgbm(Run(metric=Reported("validation-binary_logloss", MAXIMIZE)))
 
 
@@ -223,7 +225,9 @@ def test_a_metric_without_predictions_fails_at_the_first_round():
         xgb.train(XGB, xgb.DMatrix(*TRAIN), 3, callbacks=[callback])
     with pytest.raises(RunError, match=r"in epoch 0: feval=callback\.feval is missing"):
         lightgbm(Run(**FACTS), 3, feval=None)
-    with pytest.raises(RunError, match="in epoch 0: CatBoost gives no predictions; see library_metric"):
+    with pytest.raises(
+        RunError, match="in epoch 0: CatBoost does not expose predictions; use library_metric"
+    ):
         with of_catboost.RunCallback(Run(**FACTS), 3) as callback:
             assert not callback.after_iteration(info(1, 0.5))
 
@@ -233,14 +237,14 @@ def test_several_sets_without_the_one_that_counts_are_refused():
     train = lgb.Dataset(*TRAIN)
     callback = of_lightgbm.RunCallback(Run(**FACTS), 2)
     sets = [train, lgb.Dataset(*VALID, reference=train)]
-    with pytest.raises(RunError, match="measures one data set, and LightGBM evaluates several; pass valid="):
+    with pytest.raises(RunError, match="measures one data set, but LightGBM evaluates several; pass"):
         lgb.train(LGB, train, 2, valid_sets=sets, feval=callback.feval, callbacks=[callback])
 
 
 def test_a_number_of_rounds_is_needed():
     """XGBoost does not tell a callback; a pruner must know the last round."""
     callback = of_xgboost.RunCallback(Run(**FACTS))
-    with pytest.raises(RunError, match="how many epochs"):
+    with pytest.raises(RunError, match="the number of epochs is missing"):
         xgb.train(XGB, xgb.DMatrix(*TRAIN), 2, callbacks=[callback])
 
 

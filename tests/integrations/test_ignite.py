@@ -60,5 +60,5 @@ def test_engines_without_a_checkpoint_begin_again(tmp_path):
 
 def test_an_output_is_read_as_the_user_says():
     """A pair is none of a run's keywords; nothing is guessed from its order."""
-    with pytest.raises(RunError, match=r"updated by keywords, \{'logits': logits, .*got tuple"):
+    with pytest.raises(RunError, match=r"needs a mapping such as \{'logits': logits, .*got tuple"):
         fit(Run(**FACTS), told=False)

@@ -127,7 +127,9 @@ def test_a_loss_that_is_not_finite_is_recorded_and_never_wins():
 @pytest.mark.parametrize("valid", [None, iter([(X_VALID, Y_VALID)])], ids=["none", "used up"])
 def test_data_that_are_missing_are_named(valid):
     """In the first epoch without them."""
-    with pytest.raises(RunError, match=r"cannot be measured in epoch [01]: valid is missing, or an iterator"):
+    with pytest.raises(
+        RunError, match=r"cannot be measured in epoch [01]: valid is missing, or is an iterator"
+    ):
         fit(Run(**FACTS), 2, valid=valid)
 
 

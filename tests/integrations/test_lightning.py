@@ -85,7 +85,7 @@ def test_a_schedule_that_cannot_go_on_says_why(tmp_path):
     """A step left out in silence would be another training."""
     with pytest.raises(KeyError, match="killed"), Run(Killed(), directory=tmp_path, **FACTS) as run:
         fit(RunCallback(run), Late(plateau=True))
-    with pytest.raises(RunError, match="watches 'late', which the record of epoch 1 lacks"):
+    with pytest.raises(RunError, match="monitors 'late', which is missing from the record of epoch 1, so"):
         with Run(directory=tmp_path, **FACTS) as run:
             fit(RunCallback(run), Late(plateau=True))
 
@@ -117,7 +117,9 @@ def test_a_module_may_update_the_run_or_return_anything():
     fit(RunCallback(runs[1]), Silent(runs[1]))
     fit(RunCallback(runs[2], read=lambda pair: {"logits": pair[0], "target": pair[1]}), Pairs())
     assert runs[0].value == runs[1].value == runs[2].value
-    with pytest.raises(RunError, match=r"updated by keywords, \{'logits': logits, .*got tuple; return such"):
+    with pytest.raises(
+        RunError, match=r"needs a mapping such as \{'logits': logits, .*got tuple; return such"
+    ):
         fit(RunCallback(Run(**FACTS)), Pairs())
 
 
@@ -131,8 +133,8 @@ def test_a_fit_that_lightning_ends_early_is_whole():
 
 
 def test_a_fit_without_an_end_is_refused():
-    """Somebody must say how many epochs there are; the run may."""
-    with pytest.raises(RunError, match="how many epochs"):
+    """Somebody must say the number of epochs is missing there are; the run may."""
+    with pytest.raises(RunError, match="the number of epochs is missing"):
         fit(RunCallback(Run(**FACTS)), Module(), -1)
     run = Run(**FACTS, epochs=2)
     fit(RunCallback(run), Module(), -1)

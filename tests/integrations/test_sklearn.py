@@ -93,9 +93,9 @@ def test_a_fold_may_lack_a_class_whose_labels_are_given():
     """Its probability is 0; without `labels=` the error says what to do."""
     x, y = IRIS
     two = LogisticRegression(max_iter=300).fit(x[y < 2], y[y < 2])
-    with pytest.raises(MetricInputError, match=r"there are 2 classes, \[0, 1\]; give all of them by labels="):
+    with pytest.raises(MetricInputError, match=r"there are 2 classes, \[0, 1\]; pass all of them as labels="):
         as_scorer("accuracy", Category(3))(two, x, y)
-    with pytest.raises(MetricInputError, match=r"the label 2 is none of \[0, 1\]; give all labels"):
+    with pytest.raises(MetricInputError, match=r"the label 2 is not one of \[0, 1\]; pass all labels"):
         as_scorer("accuracy", "category")(two, x, y)
     assert as_scorer("accuracy", Category(3), labels=[0, 1, 2])(two, x, y) == pytest.approx(2 / 3)
     assert as_scorer("hits@2", Category(3), labels=[0, 1, 2])(two, x, y) == pytest.approx(2 / 3)
@@ -111,7 +111,7 @@ def test_what_an_estimator_lacks_is_named():
     assert asked(margins, x, y) == pytest.approx(get_scorer("roc_auc")(margins, x, y), abs=1e-12)
     with pytest.raises(MetricInputError, match="hinge reads logits, and RandomForestClassifier has no deci"):
         as_scorer("hinge", Binary())(RandomForestClassifier(2).fit(x, y), x, y)
-    with pytest.raises(MetricInputError, match=r"fitted on, \[0, 1\], in their order; got labels=\[1, 0\]"):
+    with pytest.raises(MetricInputError, match=r"fitted on, \[0, 1\], in this order; got labels=\[1, 0\]"):
         as_scorer("hinge", Binary(), labels=[1, 0])(margins, x, y)
 
 

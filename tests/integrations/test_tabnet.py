@@ -166,11 +166,11 @@ def test_one_class_alone_has_no_auc():
 
 def test_labels_are_no_scores():
     """What a tensor is, is never guessed from its values."""
-    with pytest.raises(MetricInputError, match=r"roc_auc reads \w+, and torch.int64 scores of one dimension"):
+    with pytest.raises(MetricInputError, match=r"roc_auc reads \w+, but one-dimensional torch.int64 scores"):
         AUC()([0, 1, 1, 0], [0, 1, 1, 0])
     with pytest.raises(MetricInputError, match="lie in"):
         LogLoss()([0, 1], [-2.0, 3.0])
-    with pytest.raises(MetricInputError, match="sums to 1"):
+    with pytest.raises(MetricInputError, match="sum to 1,"):
         AUC()([0, 1], [[0.3, 0.3], [0.2, 0.8]])
 
 
@@ -183,7 +183,7 @@ def test_labels_are_no_scores():
             UnknownMetricError,
             "token_accuracy is a metric of sequence, text; pytorch-tabnet predicts",
         ),
-        ("f1(average=none)", MetricNameError, "is a value per class; choose another average"),
+        ("f1(average=none)", MetricNameError, "has one value per class; choose another average"),
     ],
 )
 def test_what_pytorch_tabnet_cannot_use(name, error, text):
@@ -209,7 +209,7 @@ def test_a_class_of_ones_own_may_derive_from_a_named_one():
 
 def test_a_class_that_names_no_metric_is_refused():
     """It says what to write, where Python would say that a keyword is missing."""
-    with pytest.raises(RegistrationError, match=r"Own names no metric to measure; write class Own"):
+    with pytest.raises(RegistrationError, match=r"Own does not name a metric; write class Own"):
 
         class Own(TabnetMetric):
             pass

@@ -54,5 +54,5 @@ def test_a_trainer_that_counts_otherwise_is_refused():
     loop.begin(3, {})
     loop.start_epoch()
     loop.end_epoch(1, {})
-    with pytest.raises(RunError, match="one ends in epoch 1 of the trainer, and the run is at epoch 2"):
+    with pytest.raises(RunError, match="one ended in epoch 1 of the trainer while the run is at epoch 2"):
         loop.end_epoch(1, {})

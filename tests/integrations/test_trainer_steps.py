@@ -118,8 +118,8 @@ def test_the_hosts_stop_ends_training_within_an_epoch(trainer, tmp_path):
 @pytest.mark.parametrize(
     ("facts", "text"),
     [
-        ({"steps": 12, "every": 3}, "due after every 3 steps, and the trainer evaluates after 2; let it"),
-        ({"epochs": 2}, r"counts epochs \(epochs 2\), and the engine calls run.steps"),
+        ({"steps": 12, "every": 3}, "due after every 3 steps, but the trainer evaluates after 2;"),
+        ({"epochs": 2}, r"counts epochs \(epochs 2\), but the engine calls run.steps"),
     ],
 )
 @pytest.mark.parametrize("trainer", TRAINERS)

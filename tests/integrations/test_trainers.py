@@ -189,13 +189,13 @@ def test_what_is_logged_can_be_optimized(trainer, fits):
 @pytest.mark.parametrize(
     ("trainer", "settings", "text"),
     [
-        ("lightning", {"limit_val_batches": 0}, "this fit has none; set validation_step"),
+        ("lightning", {"limit_val_batches": 0}, "this fit has no validation; set validation_step"),
         (
             "transformers",
             {"eval_strategy": "no", "eval_on_start": False},
-            "eval_strategy='epoch' or 'steps', not",
+            "needs evaluations; set eval_strategy to 'epoch' or 'steps', not",
         ),
-        ("ignite", {"passes": 2}, "one ends in epoch 1 of the trainer, and the run is at epoch 2"),
+        ("ignite", {"passes": 2}, "one ended in epoch 1 of the trainer while the run is at epoch 2"),
     ],
 )
 def test_a_run_measures_one_validation_per_epoch(trainer, settings, text, fits):

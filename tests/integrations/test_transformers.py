@@ -54,7 +54,7 @@ def test_two_sets_to_evaluate_are_refused(tmp_path):
     trainer = hf_trainer(
         RunCallback(Run(**FACTS)), 2, tmp_path, Labeled(), eval_dataset=dict.fromkeys("ab", table(VALID))
     )
-    with pytest.raises(RunError, match="one ends in epoch 1 of the trainer, and the run is at epoch 2"):
+    with pytest.raises(RunError, match="one ended in epoch 1 of the trainer while the run is at epoch 2"):
         trainer.train()
 
 
