@@ -115,7 +115,7 @@ def check_logger(logger: object, directory: Path | None) -> None:
     if not isinstance(logger, (str, Mapping)):
         if not all(callable(getattr(logger, method, None)) for method in _METHODS):
             raise ConfigError(
-                f"a logger is one of {', '.join(LOGGERS)}, or has the methods {', '.join(_METHODS)}, "
+                f"a logger must be one of {', '.join(LOGGERS)}, or have the methods {', '.join(_METHODS)}, "
                 f"got {logger!r}"
             )
         return
@@ -127,7 +127,7 @@ def check_logger(logger: object, directory: Path | None) -> None:
     if missing is not None:
         raise missing
     if directory is None:
-        raise RunError(f"the logger {name} writes into the run's directory; give directory= too")
+        raise RunError(f"the logger {name} writes into the directory of the run; set directory= too")
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
@@ -142,10 +142,10 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     option_names = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
     for option, value in options.items():
         if option not in option_names:
-            takes = _near(option, option_names) if option_names else "; it takes none"
+            takes = _near(option, option_names) if option_names else "; it has no options"
             raise ConfigError(f"the logger {name} has no option {option!r}{takes}")
         if not isinstance(value, str):
-            raise ConfigError(f"the logger {name}: {option} wants text, got {value!r}")
+            raise ConfigError(f"the logger {name}: {option} must be text, got {value!r}")
 
 
 def missing_package(name: str) -> MissingExtraError | None:
@@ -194,7 +194,7 @@ def _parse_logger(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, M
         ((name, options),) = logger.items()
         if isinstance(options, Mapping):
             return name, options
-    raise ConfigError(f"a logger with options is {{name: {{option: value}}}}, got {dict(logger)!r}")
+    raise ConfigError(f"a logger with options must be {{name: {{option: value}}}}, got {dict(logger)!r}")
 
 
 def _near(word: str, names: Iterable[str]) -> str:

@@ -195,13 +195,13 @@ def _open_buffered(handle: int, size: int) -> BinaryIO:
 
 def _other_kind(path: Path, mode: int) -> RecordError:
     kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-    return RecordError(f"{path}: is {kind} in the place of a file; move it away")
+    return RecordError(f"{path}: is {kind}, not a file; move it away")
 
 
 def _too_large(path: Path, what: str, most: int, limit: Limit) -> RecordError:
     return RecordError(
-        f"{path}: {what}, and at most {most} are read of {limit.name}; "
-        f"move it away if it is damaged, otherwise {limit.remedy}"
+        f"{path}: {what}, but the limit for {limit.name} is {most}; move it away if it is damaged, "
+        f"otherwise {limit.remedy}"
     )
 
 
@@ -216,14 +216,14 @@ def check_own(directory: Path) -> None:
     facts = directory.lstat()
     if facts.st_uid != os.geteuid():
         raise ConfigError(
-            f"{directory}: belongs to user {facts.st_uid}, who says in it what code is run; copy "
-            f"it, or make it yours: chown -R {os.geteuid()} {directory}"
+            f"{directory}: belongs to user {facts.st_uid}, who can make it run any code; copy it, or make "
+            f"it yours: chown -R {os.geteuid()} {directory}"
         )
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.S_IMODE(facts.st_mode)
         raise ConfigError(
-            f"{directory}: other users may write in it (mode {mode:04o}), and it says what code is run; if "
-            f"you trust what it holds: chmod -R go-w {directory}"
+            f"{directory}: other users can write to it (mode {mode:04o}) and so make it run any code; if "
+            f"you trust its content: chmod -R go-w {directory}"
         )
 
 

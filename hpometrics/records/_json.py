@@ -41,7 +41,7 @@ def check_format(content: object, place: object) -> None:
         raise RecordError(f"{place}: the format must be a whole number, got {excerpt(number, 40)}")
     if number > FORMAT:
         raise NewerFormatError(
-            f"{place}: has format {number}, and this version of hpometrics reads formats up to {FORMAT}; "
+            f"{place}: has format {number}, but this version of hpometrics reads formats up to {FORMAT}; "
             "use the newer version that wrote it"
         )
 

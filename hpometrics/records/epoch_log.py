@@ -38,7 +38,7 @@ class EpochLog:
 
     def __init__(self, directory: Path, fsync: Fsync = "epoch") -> None:
         if fsync not in ("epoch", "trial"):
-            raise RecordError(f"fsync is 'epoch' or 'trial', got {fsync!r}")
+            raise RecordError(f"fsync must be 'epoch' or 'trial', got {fsync!r}")
         make_private(directory)
         self.path = directory / EPOCHS_FILE
         self._fsync = fsync

@@ -37,7 +37,7 @@ def log(values: Mapping[str, Any] | None = None, /, *, epoch: int | None = None,
     """
     content = {name: _number(name, value) for name, value in {**(values or {}), **more}.items()}
     if not content:
-        raise RunError("log takes the values of an epoch, as in hpometrics.log(accuracy=0.9); got none")
+        raise RunError("log needs the values of an epoch, as in hpometrics.log(accuracy=0.9); got none")
     path = os.environ.get(VARIABLE)
     if path is None:
         _note_absence()
@@ -69,4 +69,4 @@ def _number(name: str, value: Any) -> float | None:
 
 @cache  # once per process
 def _note_absence() -> None:
-    _log.warning("hpometrics.log reports to a sweep, and none runs this program; its values go nowhere")
+    _log.warning("hpometrics.log reports to a sweep, but no sweep runs this program; its values are dropped")

@@ -61,7 +61,7 @@ class Deaths(NamedTuple):
 def format_deaths(times: int, epochs: int) -> str:
     """Return why a trial has failed whose process died too often."""
     often = "once" if times == 1 else f"{times} times"
-    return f"its process died {often} in epoch {epochs}; did it have the memory that it needs?"
+    return f"its process died {often} in epoch {epochs}; did it have enough memory?"
 
 
 def format_loss(loss: Loss, epochs: int, deaths: int = 0, most: int = MOST_DEATHS) -> str:
@@ -76,7 +76,7 @@ def format_loss(loss: Loss, epochs: int, deaths: int = 0, most: int = MOST_DEATH
     if loss is Loss.MACHINE:
         return f"its machine was lost in epoch {epochs}; the trial continues in another process"
     often = "once" if deaths == 1 else f"{deaths} times"
-    continues = f"the trial continues in another process, and fails after {plural(most, 'death')}"
+    continues = f"the trial continues in another process and fails after {plural(most, 'death')}"
     return f"its process died {often} in epoch {epochs}; {continues}"
 
 
@@ -206,11 +206,11 @@ def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: 
     lost = damaged if final is not None or damaged == directory else directory
     what = f"{damaged} is damaged, kept as {quarantine(lost).name}" if lost.exists() else f"{damaged} is lost"
     if final is None:
-        return f"{what}: the trial starts over"
+        return f"{what}: the trial restarts"
     has_checkpoint = final.checkpoint is not None and final.checkpoint.exists()
     write_trial(directory, final if has_checkpoint else replace(final, checkpoint=None))
     epochs = _examine_epochs(directory, final, StudyTrial(final, None), metric)
-    return _join(f"{what}: trial {final.number} is written again as the study has it", epochs)
+    return _join(f"{what}: trial {final.number} is restored from the study", epochs)
 
 
 def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None, metric: str) -> str:
@@ -228,8 +228,7 @@ def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str
     aside = quarantine(directory / TRIAL_FILE)
     write_trial(directory, record)
     text = (
-        f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again from what "
-        "can be read"
+        f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is rewritten from its readable part"
     )
     return _join(text, epochs)
 
@@ -240,7 +239,7 @@ def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     what = f"damaged, kept as {quarantine(facts).name}" if facts.exists() else "lost"
     record = TrialRecord(number, study_trial.params or {}, TrialState.INTERRUPTED)
     write_trial(directory, record)
-    text = f"{facts} is {what}: trial {number} continues with the params of the study"
+    text = f"{facts} is {what}: trial {number} continues with the params from the study"
     return _join(text, _examine_epochs(directory, record, study_trial, metric))
 
 
@@ -256,7 +255,7 @@ def _begin_anew(directory: Path, record: TrialRecord) -> str:
     """Move an open trial aside whose params differ from those it must have."""
     aside = quarantine(directory, "replaced")
     what = f"{directory} is the trial with {dict(record.given)}, kept as {aside.name}"
-    return f"{what}: it starts over with other params"
+    return f"{what}: it restarts with other params"
 
 
 def _join(text: str, epochs: Repair | None) -> str:
@@ -304,7 +303,7 @@ def _examine_epochs(
         return None
     if damage is None and not record.state.finished:
         numbers = ", ".join(str(one.epoch) for one in missing)
-        return lambda: f"{path} lacks epoch {numbers}, which the study has: it is trained again"
+        return lambda: f"{path} lacks epoch {numbers}, which the study has: the epoch is trained again"
     added = missing if record.state.finished else []
     return partial(_write_epochs, path, damage or f"{path}: is damaged", sound, added, missing, metric)
 

@@ -59,7 +59,10 @@ def url_problem(url: str) -> str | None:
     if not is_remote(url) or not url.isprintable():
         return "is not a URL; write it as in s3://bucket/folder"
     if urlsplit(url).password is not None:
-        return "has a password; leave it out, and the file system reads its own configuration or environment"
+        return (
+            "contains a password; leave it out, because the file system reads its own configuration or "
+            "environment"
+        )
     scheme = url.partition("://")[0]
     known: Mapping[str, Any] = known_implementations
     if scheme not in known:
@@ -161,8 +164,9 @@ def _claim(url: str, system: Any, root: str, name: str, home: Path) -> Files:
     is_claimed = index is not None and bool(index.id or index.files)
     if index is not None and (index.name != name or (is_claimed and index.id != own.id)):
         raise DiskError(
-            f"{url}: holds a copy of the sweep {index.name} of {index.directory or 'an unknown directory'}; "
-            f"name another URL for the sweep {name} of {own.directory}, or delete the copy if nobody needs it"
+            f"{url}: holds a copy of the sweep {index.name} of "
+            f"{index.directory or 'an unknown directory'}; name another URL for the sweep {name} of "
+            f"{own.directory}, or delete the copy if it is not needed"
         )
     if index is None or index.id != own.id:
         _write_index(system, root, own)
@@ -191,7 +195,7 @@ def fetch_directory(url: str, home: Path, wanted: Callable[[str], bool]) -> None
         system, root = _open(url)
         index = _read_index(system, root)
         if index is None or not index.files:
-            lack = f"it has no {INDEX}" if index is None else "its first copy is not whole yet"
+            lack = f"it has no {INDEX}" if index is None else "its first copy is not complete yet"
             raise ConfigError(f"{url}: is not a copy of a run directory; {lack}")
         for name, facts in index.files.items():
             _check_name(name, url)
@@ -201,7 +205,7 @@ def fetch_directory(url: str, home: Path, wanted: Callable[[str], bool]) -> None
                 system.get_file(f"{root}/{name}", str(target))
                 os.utime(target, ns=(facts[1], facts[1]))
                 if _facts(target) != facts:
-                    raise ConfigError(f"{url}: {name} is being copied; read it when the run has ended")
+                    raise ConfigError(f"{url}: {name} is still being copied; read it when the run has ended")
     except (ConfigError, RecordError):
         raise
     except Exception as err:  # a file system may raise anything
@@ -258,7 +262,7 @@ def _facts(path: Path) -> list[int]:
 def _check_name(name: str, url: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.isprintable():
-        raise RecordError(f"{url}: {INDEX} names a file outside of the copy: {name!r}")
+        raise RecordError(f"{url}: {INDEX} names a file outside the copy: {name!r}")
 
 
 def _reason(err: Exception) -> str:

@@ -11,9 +11,7 @@ from .._imports import version_changes
 
 SAME, DIFFERENT = 0, 1
 
-NO_VERSION = (
-    "all recorded versions are the same; the code, the data, the machine or a draw without a seed differs"
-)
+NO_VERSION = "all recorded versions match; the code, the data, the machine or an unseeded random draw differs"
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Replayed:
     >>> print(Replayed({"rmse": 0.1, "mae": 0.3}, {"rmse": 0.1, "mae": 0.30000000000000004}, {}))
       rmse: 0.1  as recorded
       mae: 0.30000000000000004  recorded 0.3
-    rmse came out as recorded, to the last digit
+    rmse matches the record, to the last digit
     """
 
     recorded: Mapping[str, Any]
@@ -91,10 +89,10 @@ class Replayed:
 
     def _verdict(self) -> Iterator[str]:
         if not self._counts:
-            yield "nothing is recorded to compare this with"
+            yield "there is no record to compare this with"
         for name in self._counts:
-            came = "came out as recorded, to the last digit"
-            yield f"{name} {came if self._came_out(name) else 'did not come out as recorded'}"
+            came = "matches the record, to the last digit"
+            yield f"{name} {came if self._came_out(name) else 'does not match the record'}"
         if not self.same:
             changed = version_changes(self.versions)
             yield f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION

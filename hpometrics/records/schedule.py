@@ -84,7 +84,7 @@ def _stretches(records: Mapping[int, TrialRecord], number: int, end: int | None)
     while True:
         record = records.get(number)
         if record is None:
-            raise RecordError(f"trial {number}, from whose state others continued, has no record")
+            raise RecordError(f"trial {number}, which other trials continued from, has no record")
         exploits = [one for one in record.exploits if end is None or one.epoch < end]
         if not exploits:
             return [Change(0, record.given), *reversed(later)]
@@ -109,14 +109,14 @@ def read_schedule(run: Path, trial: int | None, metric: str, direction: Directio
     homes = sorted(one for one in (run / "trials").glob("*") if one.name.isdigit())
     records = {int(home.name): record for home in homes if (record := read_trial(home)) is not None}
     if not records:
-        raise ConfigError(f"{run} has no trials; name the directory of a search by pbt or pb2")
+        raise ConfigError(f"{run} has no trials; name the directory of a search with pbt or pb2")
     if trial is None:
         trial = _best_of(run, records, metric, direction)
     if trial not in records:
         raise ConfigError(f"{run} has no trial {trial}; it has {', '.join(map(str, records))}")
     epoch = records[trial].epoch
     if epoch is None:
-        raise ConfigError(f"trial {trial} of {run} has no epoch with a value; name another one")
+        raise ConfigError(f"trial {trial} of {run} has no epoch with a value; name another trial")
     return schedule_of(records, trial, epoch + 1)
 
 

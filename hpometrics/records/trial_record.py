@@ -456,7 +456,7 @@ def check_trial_format(content: Any, path: Path) -> None:
         check_format(content, path)
     except NewerFormatError:
         if content[FORMAT_KEY] < 10 and content.get(_DIGEST) == _digest({**content, FORMAT_KEY: FORMAT}):
-            raise RecordError(f"{path}: is not as it was written") from None
+            raise RecordError(f"{path}: has changed since it was written") from None
         raise
 
 

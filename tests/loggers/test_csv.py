@@ -67,9 +67,9 @@ def test_a_run_that_goes_on_has_every_epoch_once(tmp_path):
     ("logger", "message"),
     [
         ({"mlflow": {"url": "x"}}, "the logger mlflow has no option 'url'; did you mean 'uri'?"),
-        ({"csv": {"file": "x"}}, "the logger csv has no option 'file'; it takes none"),
-        ({"mlflow": {"uri": 3}}, "the logger mlflow: uri wants text, got 3"),
-        ({"csv": {}, "table": {}}, "a logger with options is {name: {option: value}}, got"),
+        ({"csv": {"file": "x"}}, "the logger csv has no option 'file'; it has no options"),
+        ({"mlflow": {"uri": 3}}, "the logger mlflow: uri must be text, got 3"),
+        ({"csv": {}, "table": {}}, "a logger with options must be {name: {option: value}}, got"),
         ({"cvs": {}}, "'cvs' is not a logger; did you mean 'csv'?"),
     ],
 )

@@ -219,7 +219,7 @@ def test_a_class_is_made_anew_for_each_run():
     [
         ("tensorbord", "'tensorbord' is not a logger; did you mean 'tensorboard'?"),
         ("xyz", "'xyz' is not a logger; choose from csv, table, tensorboard, mlflow, wandb, trainstats"),
-        (3, "or has the methods begin, epoch, end, got 3"),
+        (3, "or have the methods begin, epoch, end, got 3"),
     ],
 )
 def test_what_is_no_logger_is_refused_before_the_first_trial(tmp_path, logger, text):
@@ -230,7 +230,9 @@ def test_what_is_no_logger_is_refused_before_the_first_trial(tmp_path, logger, t
 
 def test_files_need_a_directory():
     """Nothing is written into the current folder."""
-    with pytest.raises(RunError, match="the logger table writes into the run's directory; give directory="):
+    with pytest.raises(
+        RunError, match="the logger table writes into the directory of the run; set directory="
+    ):
         OptunaObjective(train, {"lr": Float(0, 1)}, metric=LOSS, loggers=["table"])
 
 

@@ -52,13 +52,15 @@ def test_without_a_sweep_nothing_happens(monkeypatch):
     monkeypatch.setattr(logging.getLogger("hpometrics"), "handle", lambda record: notes.append(record.msg))
     hpometrics.log(accuracy=0.5)
     hpometrics.log(accuracy=0.6)
-    assert notes == ["hpometrics.log reports to a sweep, and none runs this program; its values go nowhere"]
+    assert notes == [
+        "hpometrics.log reports to a sweep, but no sweep runs this program; its values are dropped"
+    ]
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "log takes the values of an epoch"),
+        ({}, "log needs the values of an epoch"),
         ({"accuracy": "0.5"}, r"log\(accuracy=...\) takes a number or None, got str '0.5'"),
         ({"accuracy": torch.zeros(2)}, r"log\(accuracy=...\) takes a number or None, got Tensor"),
     ],

@@ -161,7 +161,7 @@ def test_a_finished_trial_has_its_facts_from_the_study(place, change):
     written(place, trial(0))
     facts = place / "trial.json"
     facts.write_text(facts.read_text().replace(*change))
-    text = f"{facts} is damaged, kept as trial.json.damaged-1: trial 0 is written again as the study has it"
+    text = f"{facts} is damaged, kept as trial.json.damaged-1: trial 0 is restored from the study"
     assert mended(place, trial(0)) == text
     assert read_trial(place) == trial(0) and mended(place, trial(0)) is None
 
@@ -175,16 +175,16 @@ def test_facts_that_have_lost_their_digest_and_another_field_are_damaged(place):
     facts.write_text(json.dumps({name: told[name] for name in before}))
     assert mended(place, trial(0)) is None
     facts.write_text(json.dumps({name: told[name] for name in told.keys() - {"digest"}}))
-    assert "is written again as the study has it" in mended(place, trial(0))
+    assert "is restored from the study" in mended(place, trial(0))
     for lost in before:
         facts.write_text(json.dumps({name: told[name] for name in before - {lost}}))
-        assert "is written again as the study has it" in mended(place, trial(0)), lost
+        assert "is restored from the study" in mended(place, trial(0)), lost
         assert read_trial(place) == trial(0)
 
 
 def test_a_finished_trial_whose_directory_is_lost_is_back_from_the_study(place):
     """Its result counts; of its epochs the metric is left."""
-    assert mended(place, trial(0)).startswith(f"{place} is lost: trial 0 is written again")
+    assert mended(place, trial(0)).startswith(f"{place} is lost: trial 0 is restored")
     assert read_trial(place) == trial(0)
 
 
@@ -193,7 +193,7 @@ def test_an_open_trial_that_is_to_have_other_params_begins_anew(place):
     for known, params in ((trial(0, TrialState.RUNNING), {"lr": 0.5, "width": 9}), (None, None)):
         lr = 0.25 if known else 7.0
         written(place, trial(0, TrialState.RUNNING, lr))
-        assert "it starts over with other params" in mended(place, known, params)
+        assert "it restarts with other params" in mended(place, known, params)
         assert not place.exists()
 
 
@@ -202,7 +202,7 @@ def test_a_trial_that_nobody_knows_begins_anew(tmp_path):
     directory = tmp_path / "0002"
     written(directory, trial(2))
     (directory / "trial.json").write_text(json.dumps([]))
-    assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial starts over")
+    assert mended(directory).endswith("is damaged, kept as 0002.damaged-1: the trial restarts")
     assert [path.name for path in tmp_path.iterdir()] == ["0002.damaged-1"]
 
 
@@ -215,7 +215,7 @@ def test_a_directory_that_holds_the_record_of_another_trial_is_put_aside(tmp_pat
     assert text.startswith(f"{directory} holds the record of trial 1, kept as 0002.copy-1")
     assert read_trial(tmp_path / "0002.copy-1").params["lr"] == 0.75
     if known is not None and known.state.finished:
-        assert "trial 2 is written again as the study has it" in text
+        assert "trial 2 is restored from the study" in text
         assert read_trial(directory) == known
     else:
         assert not directory.exists()

@@ -32,7 +32,7 @@ def test_a_file_is_read_as_it_is(path):
 def test_a_file_that_is_too_large_names_its_limit(path, read):
     """With the size that came, and what to do."""
     path.write_bytes(b"123456789")
-    text = r"file: has 9 bytes, and at most 8 are read of a sample; .*, otherwise write less"
+    text = r"file: has 9 bytes, but the limit for a sample is 8; move it away .*, otherwise write less"
     with pytest.raises(RecordError, match=text):
         read(path, SMALL)
 
@@ -40,7 +40,7 @@ def test_a_file_that_is_too_large_names_its_limit(path, read):
 def test_a_line_that_is_too_long_names_its_limit(path):
     """What is read one line at a time has no limit in all."""
     path.write_bytes(b"123\n" * 5 + b"1234\n")
-    with pytest.raises(RecordError, match="has a line of more than 4 bytes, and at most 4"):
+    with pytest.raises(RecordError, match="has a line of more than 4 bytes, but the limit for a sample"):
         list(read_lines(path, Limit("a sample", None, 4, "write less")))
 
 
@@ -48,17 +48,17 @@ def test_a_line_that_is_too_long_names_its_limit(path):
 def test_what_is_no_file_is_named(path, monkeypatch):
     """Nothing is waited for."""
     os.mkfifo(path)
-    with pytest.raises(RecordError, match="file: is a pipe in the place of a file; move it away"):
+    with pytest.raises(RecordError, match="file: is a pipe, not a file; move it away"):
         read_whole(path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(RecordError, match="file: is a directory in the place of a file"):
+    with pytest.raises(RecordError, match="file: is a directory, not a file"):
         read_whole(path)
     path.rmdir()
     monkeypatch.chdir(path.parent)  # the name of a socket is short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path.name)
-        with pytest.raises(RecordError, match="file: is a socket in the place of a file"):
+        with pytest.raises(RecordError, match="file: is a socket, not a file"):
             read_whole(path)
 
 

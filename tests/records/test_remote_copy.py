@@ -92,7 +92,7 @@ def test_a_copy_that_broke_off_goes_on(home, url, tmp_path, monkeypatch):
     monkeypatch.setattr(system, "put_file", full)
     with pytest.raises(DiskError, match=re.escape(f"{url}: no space")):
         copy_directory(home, url, "x")
-    with pytest.raises(ConfigError, match="its first copy is not whole yet"):
+    with pytest.raises(ConfigError, match="its first copy is not complete yet"):
         fetch_directory(url, tmp_path / "fetched", everything)
     monkeypatch.setattr(system, "put_file", whole)
     assert copy_directory(home, url, "x") == 3
@@ -128,7 +128,7 @@ def test_a_file_that_is_being_copied_is_not_read(home, url, tmp_path):
     copy_directory(home, url, "x")
     system, root = url_to_fs(url)
     system.pipe_file(f"{root}/sweep.yaml", b"name: half")
-    with pytest.raises(ConfigError, match=r"sweep\.yaml is being copied"):
+    with pytest.raises(ConfigError, match=r"sweep\.yaml is still being copied"):
         fetch_directory(url, tmp_path / "fetched", everything)
 
 
@@ -137,7 +137,7 @@ def test_an_index_that_leaves_its_folder_is_refused(home, tmp_path):
     copy_directory(home, f"file://{tmp_path}/copy", "x")
     for name in ("../outside", "/etc/outside"):
         (tmp_path / "copy" / INDEX).write_text(json.dumps({"name": "x", "files": {name: [1, 1]}}))
-        with pytest.raises(RecordError, match="names a file outside of the copy"):
+        with pytest.raises(RecordError, match="names a file outside the copy"):
             fetch_directory(f"file://{tmp_path}/copy", tmp_path / "fetched", everything)
 
 
@@ -145,7 +145,7 @@ def test_an_index_that_leaves_its_folder_is_refused(home, tmp_path):
     ("place", "problem"),
     [
         ("runs/x", "is not a URL"),
-        ("sftp://ada:secret@host/x", "has a password; leave it out"),
+        ("sftp://ada:secret@host/x", "contains a password; leave it out"),
         ("floppy://x", "floppy:// is not a file system that fsspec knows"),
         ("oss://bucket/x", "oss:// needs ossfs, which is not installed: pip install ossfs"),
     ],
@@ -194,7 +194,7 @@ def test_the_same_directory_is_copied_again(sweep, folder, way):
     flags = [way] if way[0] == "-" else []
     result = sweep(text, *flags)
     if way == "damaged":
-        assert result.exit_code == 5 and "delete the copy if nobody needs it" in result.stderr
+        assert result.exit_code == 5 and "delete the copy if it" in result.stderr
         return
     assert result.exit_code == 0, result.stderr
     fetch_directory(f"file://{folder}/copy", folder / "fetched", everything)
@@ -243,7 +243,7 @@ def test_a_model_of_another_shape_is_refused(sweep):
         RunError, match=r"epoch-\d+\.pt: the state of trial \d does not fit model=\.\.\.: .*size"
     ):
         load_best("runs/sweep", model=torch.nn.Linear(5, 1))
-    with pytest.raises(RunError, match="the checkpoint holds"):
+    with pytest.raises(RunError, match="the checkpoint contains"):
         load_best("runs/sweep", other=torch.nn.Linear(4, 1))
 
 
@@ -285,7 +285,8 @@ def test_a_copy_that_fails_is_said_and_made_by_the_next_run(sweep, folder, monke
     result = sweep(text)
     assert result.exit_code == 5 and "Optimal Engine Params" in result.stdout
     assert (
-        f"results.copy_to: {url}: no space; runs/sweep is whole, and the next run copies it" in result.stderr
+        f"results.copy_to: {url}: no space; runs/sweep is complete, and the next run copies it"
+        in result.stderr
     )
     mend()
     assert sweep(text).exit_code == 0

@@ -13,7 +13,7 @@ def test_what_came_out_is_the_same(value, shown):
     """Numbers, curves by their shape, and what was never finite."""
     replayed = Replayed({"rmse": value}, {"rmse": value}, {})
     assert (replayed.same, replayed.code) == (True, 0)
-    assert str(replayed) == f"  rmse: {shown}  as recorded\nrmse came out as recorded, to the last digit"
+    assert str(replayed) == f"  rmse: {shown}  as recorded\nrmse matches the record, to the last digit"
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_last_digit_counts(recorded, again):
     assert (replayed.same, replayed.code) == (False, 1)
     assert str(replayed).splitlines()[:2] == [
         f"  rmse: {again}  recorded {recorded}",
-        "rmse did not come out as recorded",
+        "rmse does not match the record",
     ]
 
 
@@ -39,7 +39,7 @@ def test_the_first_value_decides():
 def test_a_failure_is_told():
     """With what was recorded."""
     told = str(Replayed({"rmse": 0.1}, {}, {}, "ValueError: no"))
-    assert told.startswith("  failed: ValueError: no\n  rmse: -  recorded 0.1\nrmse did not come out")
+    assert told.startswith("  failed: ValueError: no\n  rmse: -  recorded 0.1\nrmse does not match")
 
 
 def test_versions_that_differ_are_named():
@@ -50,10 +50,10 @@ def test_versions_that_differ_are_named():
     assert str(other).endswith(
         f"versions that differ: numpy 0.9 -> {here['numpy']}, gone 1.0 -> (not installed)"
     )
-    assert "all recorded versions are the same" in str(Replayed({"rmse": 1}, {"rmse": 2}, here))
+    assert "all recorded versions match; " in str(Replayed({"rmse": 1}, {"rmse": 2}, here))
 
 
 def test_without_a_record_nothing_is_compared():
     """As of a file that another program wrote."""
     replayed = Replayed({}, {"rmse": 2}, {})
-    assert (replayed.code, str(replayed)) == (0, "  rmse: 2\nnothing is recorded to compare this with")
+    assert (replayed.code, str(replayed)) == (0, "  rmse: 2\nthere is no record to compare this with")

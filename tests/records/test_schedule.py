@@ -80,7 +80,7 @@ def test_params_that_stay_are_no_change():
 
 def test_a_donor_without_a_record_is_named():
     """Its params are not known."""
-    with pytest.raises(RecordError, match="trial 7, from whose state others continued, has no record"):
+    with pytest.raises(RecordError, match="trial 7, which other trials continued from, has no record"):
         schedule_of({2: trial(2, (4, 7, 0.5))}, 2)
 
 
@@ -115,7 +115,7 @@ def test_the_best_trial_is_that_of_the_metric(run):
 @pytest.mark.parametrize(
     ("place", "number", "metric", "text"),
     [
-        ("none", None, "loss", "none has no trials; name the directory of a search by pbt or pb2"),
+        ("none", None, "loss", "none has no trials; name the directory of a search with pbt or pb2"),
         (".", 9, "loss", "has no trial 9; it has 1, 2, 3"),
         (".", None, "f1", "has no complete trial with a value of f1; name the trial, as in trial: 3"),
     ],
