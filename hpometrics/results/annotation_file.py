@@ -31,7 +31,7 @@ def read_annotations(home: RunDirectory) -> Annotations:
     except NewerFormatError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as err:
-        raise RecordError(f"{place}: is damaged; hpometrics run moves it aside") from err
+        raise RecordError(f"{place}: is damaged; hpometrics run sets it aside") from err
 
 
 def recover_annotations(home: RunDirectory) -> Annotations:
@@ -77,9 +77,11 @@ def annotate(
     home.check_private()
     for tag in tags:
         if problem := slug_objection(tag):
-            raise ConfigError(f"a tag is a name: {problem}")
+            raise ConfigError(f"a tag must be a name: {problem}")
     if note is not None and len(note) > NOTE_LENGTH:
-        raise ConfigError(f"a note has at most {NOTE_LENGTH} characters, got {len(note)}; write it to a file")
+        raise ConfigError(
+            f"a note can have at most {NOTE_LENGTH} characters, got {len(note)}; write longer text to a file"
+        )
     for number in trials:
         home.trial_record(number)
     with FileLock(home.path / ".annotations.lock"):
@@ -88,7 +90,7 @@ def annotate(
             one = _changed(now.trial(number), tags, remove, note, f"{home.label}: trial {number}")
             now = replace(now, trials={**now.trials, number: one})
         if not trials:
-            place = f"{home.label}: apart from its file the sweep"
+            place = f"{home.label}: the sweep itself"
             now = replace(now, sweep=_changed(now.sweep, tags, remove, note, place))
         content = {FORMAT_KEY: FORMAT, **now.to_json()}
         write_text(home.annotations, sealed(json.dumps(content)) + "\n")

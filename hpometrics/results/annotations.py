@@ -29,9 +29,9 @@ class Annotation:
         """
         tags, note = facts.get("tags", []), facts.get("note") or ""
         if not isinstance(tags, list) or not isinstance(note, str):
-            raise TypeError("tags are a list, and a note is text")
+            raise TypeError("tags must be a list, and a note must be text")
         if any(not isinstance(tag, str) or slug_objection(tag) for tag in tags):
-            raise ValueError(f"tags are names, got {tags!r}")
+            raise ValueError(f"tags must be names, got {tags!r}")
         return cls(tuple(dict.fromkeys(tags)), " ".join(note.split()))
 
     def __bool__(self) -> bool:

@@ -68,17 +68,18 @@ def best_text(
     resolved, records = annotated(home), home.records()
     if pick is not None:
         if metric is not None:
-            raise ConfigError(f"--pick {pick} is of what was optimized, and --metric {metric} picks itself")
+            raise ConfigError(
+                f"--pick {pick} uses the optimized metric, but --metric {metric} picks by another one"
+            )
         resolved = resolved.picked_by(pick)
     if resolved.others and level is not None and metric is None:
         raise ConfigError(
-            "an interval needs one metric, but the sweep optimized several; name one with --metric"
+            "an interval needs one metric, but the sweep optimized several; choose one with --metric"
         )
     if resolved.others and count is not None and metric is None:
         raise ConfigError(
-            "several objectives give trials no single order; "
-            f"hpometrics best {directory} names their front, and "
-            "-k with --metric ranks them by one"
+            f"several objectives do not order trials; hpometrics best {directory} shows the front, and -k "
+            "with --metric ranks by one metric"
         )
     if resolved.others and metric is None:
         return _several_objectives(
@@ -145,7 +146,7 @@ def _several_objectives(
         return _one(Chosen(best, records, resolved, None, confirmation=end), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
-        raise ConfigError("the sweep optimized several objectives; name the trial with --pick knee|TRIAL")
+        raise ConfigError("the sweep optimized several objectives; choose the trial with --pick knee|TRIAL")
     if form != "text":
         return _format_facts(front_facts(records, resolved, end), form)
     repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
@@ -423,13 +424,13 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         return
     best, optimum = chosen.best, chosen.optimum
     if resolved.others:
-        yield f"Optimized were {' and '.join(resolved.optimized)}; hpometrics best names their front"
+        yield f"The sweep optimized {' and '.join(resolved.optimized)}; hpometrics best shows their front"
         return
     value, loss = optimized_at(best, resolved, optimum)
     yield "The sweep optimized:"
     best_then = f"{number(optimum.value)} (trial {optimum.trial}, {place_text(optimum.epoch, optimum.step)})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
-    given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
+    given_up = "the same pick" if same else f"here {number(value)}, at the cost of {number(loss)}"
     yield f"  {resolved.metric} at {resolved.at}: {best_then}; {given_up}"
     if (repeats := resolved.config["budget"].get("repeats", 1)) > 1:
         yield f"for each trial the command uses the first of its {repeats} repeats"

@@ -48,7 +48,7 @@ class Control:
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"{place}: is damaged; hpometrics run moves it aside") from err
+            raise RecordError(f"{place}: is damaged; hpometrics run sets it aside") from err
 
     def write(self, home: RunDirectory) -> None:
         """Write the requests."""
@@ -101,7 +101,7 @@ def pause(home: RunDirectory) -> str:
     if not home.is_at_work and home.read().is_complete(home.records()):
         return f"{home.label}: the sweep is complete, so there is nothing to pause"
     Control.write(replace(control, paused=True), home)
-    return f"{home.label}: no further trial starts; running trials finish{_workers(home)}"
+    return f"{home.label}: no further trial starts; running trials continue{_workers(home)}"
 
 
 def resume(home: RunDirectory) -> str:
@@ -112,7 +112,7 @@ def resume(home: RunDirectory) -> str:
     """
     control = Control.read(_known(home))
     if not control.paused:
-        raise ConfigError(f"{home.label}: is not paused; hpometrics run resumes a sweep that was stopped")
+        raise ConfigError(f"{home.label}: is not paused; resume a stopped sweep with hpometrics run")
     Control.write(replace(control, paused=False), home)
     return f"{home.label}: trials begin again{_workers(home)}"
 
@@ -123,7 +123,7 @@ def stop(home: RunDirectory) -> str:
     Control.write(replace(control, stops=control.stops + 1), home)
     if not home.is_at_work:
         return f"{home.label}: no process is at work in it"
-    return f"{home.label}: its processes record their progress and end; hpometrics run resumes it"
+    return f"{home.label}: its processes save their progress and end; hpometrics run resumes the sweep"
 
 
 def _known(home: RunDirectory) -> RunDirectory:

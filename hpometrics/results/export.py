@@ -46,7 +46,7 @@ class HeldOut:
         """The comparison of the two values in words."""
         gap = number(abs(self.optimism))
         if self.optimism > 0:
-            return f"{gap} worse than on validation: the optimism of the pick"
+            return f"{gap} worse than on validation, because the pick is optimistic"
         return f"{gap} better than on validation: no optimism" if self.optimism else "as on validation"
 
     def to_json(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _fitted(
 ) -> tuple[list[list[str]], list[str]]:
     """Return a table for a terminal, and the lines below it: what is left out, and the marks."""
     table, left_out = fitted(table, spare, width)
-    text = f" left out at {width} columns: {', '.join(left_out)}; {place}"
+    text = f" omitted at a width of {width} columns: {', '.join(left_out)}; {place}"
     return table, [*(wrap(text, width, subsequent_indent=" ") if left_out else []), f" {LEGEND}"]
 
 
@@ -136,7 +136,7 @@ def optimal_block(best: Best, records: Sequence[TrialRecord], resolved: Resolved
 
 def where(best: Best, resolved: Resolved) -> str:
     """Return the trial and epoch of the best, with the repeat or the rule where there are several."""
-    run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
+    run = f" from the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
     if resolved.others:
         rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"

@@ -46,7 +46,7 @@ _COMPARED = (
     "budget.cost_unit.logged",
 )
 _OTHER_REPORTS = (
-    "the trials of a directory report at the same steps; give the sweep another name or results.dir"
+    "all trials of a directory must report at the same steps; give the sweep another name or results.dir"
 )
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
 _KINDS = {
@@ -311,7 +311,7 @@ def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
 def _check_digest(text: str, source: str) -> None:
     digest, content = _split(text)
     if digest is not None and digest != digest_of(content):
-        raise RecordError(f"{source}: is not as it was written")
+        raise RecordError(f"{source}: has changed since it was written")
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -349,7 +349,7 @@ def _parse(read: Callable[[], Document], source: str) -> Resolved:
     except (NewerFormatError, RecordError):
         raise  # it names the file itself
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
-        raise RecordError(f"{source}: does not read back as a resolved sweep: {one_line(err)}") from err
+        raise RecordError(f"{source}: is not a valid resolved sweep: {one_line(err)}") from err
 
 
 def _check_format(document: Document) -> None:
@@ -363,7 +363,9 @@ def _check_format(document: Document) -> None:
 def _check_kinds(content: Mapping[str, Any]) -> None:
     """Raise if a value is of another type than `to_yaml` writes, as far as readers rely on it."""
     if content["objective_from"] not in _ORIGINS:
-        raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}")
+        raise ValueError(
+            f"objective_from must be one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}"
+        )
     for key, kind in _KINDS.items():
         if not isinstance(content.get(key, kind()), kind):
             raise TypeError(f"{key} is not {'text' if kind is str else 'a mapping'}")
@@ -425,7 +427,9 @@ def _reason(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     steps, every = old.get("budget.steps"), old.get("budget.every")
     if key != "budget.steps" or not every or steps % every == 0 or new.get(key, 0) <= steps:
         return ""
-    return f"{every} does not divide {steps}, where the trials reported too: {_OTHER_REPORTS}"
+    return (
+        f"{every} does not divide {steps}, the interval at which the trials reported before: {_OTHER_REPORTS}"
+    )
 
 
 def format_changes(changes: Iterable[Change]) -> str:

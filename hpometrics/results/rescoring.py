@@ -130,12 +130,12 @@ def _hint_class(resolved: Resolved, metric: str) -> str:
         modules += dict.fromkeys(split_target(target)[0] for target in targets)
     if not modules or is_registered(MetricName.parse(metric)):
         return ""
-    return f". Only run imports {' and '.join(modules)}; name the metric by its class: {modules[0]}:CLASS"
+    return f". Only run imports {' and '.join(modules)}; name the metric with its class: {modules[0]}:CLASS"
 
 
 def _direction(metric: str, direction: Direction | None) -> Direction:
     if direction is None:
-        raise ConfigError(f"{metric} has no direction, so it picks nothing")
+        raise ConfigError(f"{metric} has no direction, so it cannot pick a trial")
     return direction
 
 
@@ -163,7 +163,7 @@ def make_rescorer(resolved: Resolved, metric: str, threshold: float | None = Non
         return Rescorer(metric, outputs_in(resolved), threshold)
     except UnknownMetricError as err:
         if hint := _hint_class(resolved, metric):
-            raise NotKeptError(f"{metric} is not registered here{hint}") from err
+            raise NotKeptError(f"{metric} is not registered{hint}") from err
         raise
 
 

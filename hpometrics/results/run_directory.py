@@ -207,7 +207,7 @@ class RunDirectory:
                 self.check_no_worker()
                 old = self.path.rename(free_name(self.path, "old"))
             if is_broken:
-                self.remarks.append(f"the first trials had failed alike; kept as {old.name}")
+                self.remarks.append(f"the first trials had failed with the same error; kept as {old.name}")
         make_private(self.path)
         with self._lock():
             self._check_ours()
@@ -252,8 +252,8 @@ class RunDirectory:
         for path in (self.path, *chain.from_iterable(inside)):
             if path.is_symlink():
                 raise ConfigError(
-                    f"{self.display_path(path)}: is a symbolic link to {path.readlink()}; "
-                    "a run directory is one itself and holds its own files"
+                    f"{self.display_path(path)}: is a symbolic link to {path.readlink()}; a run directory "
+                    "must be a real directory"
                 )
         check_own(self.path)
 
@@ -285,7 +285,7 @@ class RunDirectory:
         try:
             lock.acquire()
         except TimeoutError:
-            raise ConfigError(f"{self.label}: another run is at work in it; wait for it or stop it") from None
+            raise ConfigError(f"{self.label}: another run is using it; wait for it or stop it") from None
         try:
             yield
         finally:
@@ -317,7 +317,7 @@ class RunDirectory:
                 trial, _, seed_number = path.name.partition("-")
                 is_shared = path.parent != self.locks and not seed_number  # by its number in a study
                 work = "a fresh run" if is_shared else f"trial {int(trial)}"
-                raise ConfigError(f"{self.label}: a worker is at work on {work}") from None
+                raise ConfigError(f"{self.label}: a worker is running {work}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
@@ -370,16 +370,14 @@ class RunDirectory:
         before = self._before()
         differences = [] if before is None else [*changes(before, resolved), *_other_engine(before, resolved)]
         if any(change.fatal for change in differences):
-            raise ConfigError(self._describe_changes(differences, "--fresh starts over beside it"))
+            raise ConfigError(self._describe_changes(differences, "--fresh starts over"))
         if differences and not extend:
-            raise ConfigError(
-                self._describe_changes(differences, "--extend resumes it, --fresh starts over beside it")
-            )
+            raise ConfigError(self._describe_changes(differences, "--extend resumes it, --fresh starts over"))
         changed = [] if before is None else changed_sources(before.sources, resolved.sources)
         if changed and self.numbers():
             self.remarks.append(
-                f"{', '.join(changed)}: the engine has changed since trials were run; "
-                "new ones stand in the table with them, --fresh starts over"
+                f"{', '.join(changed)}: the engine has changed since the recorded trials; new trials join "
+                "them in one table, --fresh starts over"
             )
         if before is not None and extend:
             self._reopen_trials(before, resolved)
@@ -393,7 +391,7 @@ class RunDirectory:
         unit = "steps" if "steps" in before.config["budget"] else "epochs"
         most, more = (one.config["budget"].get(unit) for one in (before, now))
         if most is not None and more is not None and more < most and self.numbers():
-            self.remarks.append(f"new trials train for {more} {unit}; those of {most} stay as they are")
+            self.remarks.append(f"new trials train for {more} {unit}; trials with {most} are kept unchanged")
         records: list[TrialRecord] = []
         for number in self.numbers() if most is not None and (more or 0) > most else ():
             with suppress(RecordError):  # recovery repairs it, and it stays as it ended
@@ -403,7 +401,7 @@ class RunDirectory:
         self.check_no_worker()
         if limit := _used_up(records, now):
             raise ConfigError(
-                f"{self.label}: budget.{limit} is used up, so no trial could continue; raise it too"
+                f"{self.label}: budget.{limit} is used up, so no trial can continue; raise it too"
             )
         stays = {record.number: self._why_it_stays(record, most, before) for record in records}
         reopened = [record for record in records if not stays[record.number]]
@@ -428,7 +426,7 @@ class RunDirectory:
         if not record.state.trained:
             return record.state.value
         if before.is_shared:
-            return "as a shared storage keeps what has ended"
+            return "because a shared storage keeps ended trials"
         if record.ended_by is not None or record.extent < most:
             return f"ended by {record.ended_by or 'the engine'}"
         if record.repeats or record.exploits:
@@ -447,13 +445,13 @@ class RunDirectory:
         except RecordError:  # the sweep file says it too
             what, aside = "damaged", f", kept as {quarantine(self.resolved).name}"
         name = self.display_path(self.resolved)
-        self.remarks.append(f"{name} is {what}{aside}: it is made again from the sweep file")
+        self.remarks.append(f"{name} is {what}{aside}: it is recreated from the sweep file")
         self.is_known = False
         return None
 
     def _describe_changes(self, differences: list[Change], remedy: str) -> str:
         lines = format_changes(differences)
-        return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
+        return f"{self.label}: its trials belong to another sweep:\n{lines}\n{remedy}"
 
 
 def _used_up(records: Sequence[TrialRecord], resolved: Resolved) -> str | None:

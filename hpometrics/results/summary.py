@@ -21,19 +21,19 @@ _OPTIONS = 20
 _WORDS = {
     "registry": "<- registry",
     "stated": "<- this file",
-    "mixed": "<- terms of both directions",
+    "mixed": "<- terms with both directions",
     "engine": "<- the engine",
     "run": "<- settled by run",
 }
 _PICKS: dict[str | int, str] = {
-    "best": "no trial; the Pareto front is named, and best.yaml holds its knee",
-    "one_se": "of the trials within one standard error of the best, that of the fewest epochs",
-    "cheapest_within_se": "of the trials within one standard error of the best, the cheapest",
+    "best": "no single trial; the output shows the Pareto front, and best.yaml holds its knee",
+    "one_se": "of the trials within one standard error of the best, the one with the fewest epochs",
+    "cheapest_within_se": "of the trials within one standard error of the best, the cheapest one",
     "knee": "the knee of the Pareto front",
 }
 _DEFAULTS = {
-    None: "the default group of each output is recorded too, unless the engine sets others",
-    True: "the default group of each output is recorded too",
+    None: "also the default group of each output, unless the engine sets other metrics",
+    True: "also the default group of each output",
     False: "off",
 }
 
@@ -70,7 +70,7 @@ def overview_text(lines: Sequence[tuple[str, str]], *ending: str) -> str:
 def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the plan line by line, each a word and its text; `finished` trials have ended before."""
     config, best = plan.config, plan.optimize
-    output = "as the engine says" if plan.output is None else format_outputs(plan.output)
+    output = "as the engine states" if plan.output is None else format_outputs(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     yield "sweep", f"{plan.name}   in {plan.directory}"
     if config.tags:
@@ -96,7 +96,7 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
         names = " and ".join(apart)
         yield (
             "  open",
-            f"no single output has {best.name} and {names}; the engine says its outputs: check --probe",
+            f"no single output has {best.name} and {names}; the engine states its outputs: run check --probe",
         )
     for bound in plan.bounds:
         yield (
@@ -213,7 +213,7 @@ def _pruner_text(plan: Plan) -> str:
 
 
 def _warm_start_text(warm: WarmStart) -> str:
-    learned = {True: "the sampler learns from their values", False: "of their values nothing is learned"}
+    learned = {True: "the sampler uses their values", False: "their values are not used"}
     values = learned.get(bool(warm.values)) if warm.values is not None else "values if the engine is the same"
     tried = f"the best {warm.enqueue or 'none'} of each tried first"
     return f"{', '.join(map(printable, warm.sweeps))}   {tried}, {values}"
@@ -222,7 +222,7 @@ def _warm_start_text(warm: WarmStart) -> str:
 def _backend(plan: Plan) -> str:
     backend = plan.config.backend
     if backend.points is not None:
-        return f"{backend.name}   one after the other"
+        return f"{backend.name} one after another"
     return f"{backend.name}   {backend.section.facts(plan.config.engine.threads or 1)}"
 
 
@@ -236,7 +236,7 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
     if budget.steps:
         yield f"at most {budget.steps} steps, a report every {budget.every}"
     else:
-        yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
+        yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine states"
     if budget.repeats > 1:
         yield f"{budget.repeats} seeds per trial"
     if budget.retries:
@@ -260,7 +260,7 @@ def _confirm_text(plan: Plan) -> str:
     confirm = plan.config.confirm
     if confirm is None:
         return "off"
-    searched = f"the {plan.trials} of the search" if plan.trials else "those of the search"
+    searched = f"the {plan.trials} of the search" if plan.trials else "as in the search"
     top = min(confirm.top, plan.trials or confirm.top)
     text = f"up to {top} x {confirm.repeats} = {top * confirm.repeats} trainings after {searched}"
     if len(plan.objectives) > 1:

@@ -151,8 +151,8 @@ def _load(best: Best, objects: Mapping[str, Stateful]) -> None:
     if best.checkpoint is None or not best.checkpoint.exists():
         lack = "has no checkpoint" if best.checkpoint is None else f"has lost {best.checkpoint}"
         raise NotKeptError(
-            f"trial {best.trial} {lack}; run.checkpoint(model=model) in each epoch keeps that of the picked "
-            "one, unless results.checkpoints is last or none"
+            f"trial {best.trial} {lack}; call run.checkpoint(model=model) in each epoch to keep that of "
+            "the picked one, unless results.checkpoints is last or none"
         )
     states = load_checkpoint(best.checkpoint)["states"]
     for name, thing in objects.items():
@@ -224,7 +224,11 @@ class Plots:
 
         figure = self._find(name)
         if figure is None or not figure.drawings:
-            why = _REASONS.get(name, "a list of params has no space") if figure is None else figure.caption
+            why = (
+                _REASONS.get(name, "a list of params does not define a space")
+                if figure is None
+                else figure.caption
+            )
             raise ConfigError(f"there is no figure {name}: {why}")
         return [go.Figure(drawing) for drawing in figure.drawings]
 

@@ -40,7 +40,7 @@ LISTED = 10
 _LISTED = 6  # sets of rows, and trials of each
 _LABELS = ("winner", "runner-up")
 _ARE = {"rows": "are", "matrix": "is"}
-_NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
+_NO_WINNER = "Verdict: none, because a front of several objectives has no winner"
 _NOT_DRAWN = "not computed for these picks; run hpometrics best with --interval 0.95"
 
 
@@ -100,8 +100,8 @@ def _open_question(verdict: Significance, records: Sequence[TrialRecord], place:
         return []
     command = f"hpometrics confirm {place} trains the best trials again"
     if verdict.difference is None:
-        return [f"  another seed may reverse the order; {command}"]
-    return [f"  it compares two trained models on other rows; another seed may reverse it: {command}"]
+        return [f"  another seed can reverse the order; {command}"]
+    return [f"  it compares two trained models on other rows, but another seed can reverse it: {command}"]
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
@@ -113,8 +113,8 @@ def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
     if len(groups) < 2:
         return []
     head = (
-        "Rows: trials were measured on different validation rows, so that their values differ by more than "
-        "their params; give every trial the same rows"
+        "Rows: trials were measured on different validation rows, so their values differ for more reasons "
+        "than their params; give every trial the same rows"
     )
     lines = [
         f"  {rows}: trial{'s' * (len(numbers) > 1)} {first_of(numbers, _LISTED)}"
@@ -234,7 +234,9 @@ def _around(side: TrialInterval, interval: Interval) -> TrialInterval:
         NotKeptError: nothing varies, so that it has no length.
     """
     if interval.low == interval.high:
-        raise NotKeptError(f"all rows of trial {side.trial} are alike, so they do not predict other rows")
+        raise NotKeptError(
+            f"all rows of trial {side.trial} have the same value, so they do not predict other rows"
+        )
     return replace(side, interval=interval)
 
 
@@ -308,7 +310,7 @@ def read_verdict(home: RunDirectory) -> Significance | None:
         return Significance.from_json(content)
     except NewerFormatError:
         name = home.resolved.name
-        raise RecordError(f"{home.verdict}: is damaged: {name} beside it has no such format") from None
+        raise RecordError(f"{home.verdict}: is damaged: {name} beside it does not have this format") from None
     except ValueError as err:
         raise RecordError(f"{home.verdict}: {err}") from err
 

@@ -111,13 +111,13 @@ def test_without_any_nothing_is_shown(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a b"], "a tag is a name: 'a b' is not a name; use 1 to 80 of A-Z"),
-        (["gpu", "--remove"], "run: apart from its file the sweep has no tag 'gpu' to remove; it has none"),
+        (["a b"], "a tag must be a name: 'a b' is not a valid name; use 1 to 80 characters of A-Z"),
+        (["gpu", "--remove"], "run: the sweep itself has no tag 'gpu' to remove; it has none"),
         (["x", "--trial", 1, "--remove"], "run: trial 1 has no tag 'x' to remove; it has none"),
         (["x", "--trial", 7], "run: has no trial 7; there are 0, 1, 2, 3"),
         (["--note", "x" * 1001], "a note has at most 1000 characters, got 1001"),
-        ([], "name a tag, as in hpometrics tag runs/x good, or --note 'a text'"),
-        (["--note", "x", "--remove"], "name a tag, as in hpometrics tag runs/x good"),
+        ([], "give a tag, as in hpometrics tag runs/x good, or a note, as in --note 'a text'"),
+        (["--note", "x", "--remove"], "give a tag, as in hpometrics tag runs/x good"),
     ],
 )
 def test_what_is_no_tag_is_refused(home, arguments, message):
@@ -173,7 +173,7 @@ def test_damage_is_found(home, content):
     """What reads alone names the file, and changes nothing."""
     home.annotations.write_text(content)
     code, text = command("trials", "run")
-    assert code == 2 and "run/annotations.json: is damaged; hpometrics run moves it aside" in text
+    assert code == 2 and "run/annotations.json: is damaged; hpometrics run sets it aside" in text
     assert command("tag", "run", "x")[0] == 2 and home.annotations.read_text() == content
 
 

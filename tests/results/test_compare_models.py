@@ -226,7 +226,7 @@ def test_users_are_compared_as_before():
         ({"output": "binary", "target": TARGET, "names": ["one"]}, "names has 1 names of 2 models"),
         ({"output": "binary", "target": TARGET, "by": [None] * ROWS}, "got None in row 1"),
         ({"output": "binary", "target": TARGET, "by": np.ones((ROWS, 2))}, "got "),
-        ({"output": "binary", "target": TARGET, "by": 3}, "by must hold the cluster of each row, got 3"),
+        ({"output": "binary", "target": TARGET, "by": 3}, "by must contain the cluster of each row, got 3"),
         (
             {"output": "binary", "target": TARGET, "level": "0.05"},
             "level must be between 0 and 1, got '0.05'",
@@ -252,7 +252,7 @@ def test_what_is_missing_is_said(options, problem):
 @pytest.mark.parametrize(
     ("models", "problem"),
     [
-        ((1, 2), "needs one value per row, got 1"),
+        ((1, 2), "need one value per row, got 1"),
         (([], []), "there are no rows to compare"),
         (((), (CLOSE,)), "got one without any"),
     ],
@@ -279,7 +279,7 @@ def test_files_are_joined_by_id(files):
     expected = compare(CLOSE[rest], FAR[rest], metric="roc_auc", output="binary", target=TARGET[rest])
     assert found["pairs"][0]["p_value"] == pytest.approx(expected.p_value)
     assert found["values"]["far.csv"]["value"] == pytest.approx(expected.values["b"].value)
-    assert found["notes"] == ["left out: 3 rows of close.csv, whose id is not in each file"]
+    assert found["notes"] == ["left out: 3 rows of close.csv, because their ids are not in all files"]
 
 
 def test_several_metrics_are_corrected_together(files):
@@ -333,7 +333,7 @@ def test_companions_of_rows_are_the_same_in_each_file(files, tmp_path):
     write(tmp_path / "u.csv", FAR, sample_weight=ones, user=twos)
     write(tmp_path / "none.csv", FAR)
     assert "w.csv and v.csv have other weights, first in row 1" in command("w.csv", "v.csv", *base).stderr
-    assert "w.csv has weights, and none.csv has none" in command("w.csv", "none.csv", *base).stderr
+    assert "w.csv has weights, but none.csv has none" in command("w.csv", "none.csv", *base).stderr
     assert "have other clusters" in command("w.csv", "u.csv", *base, "--by", "user").stderr
     assert "a file is named twice" in command("w.csv,w.csv", "u.csv,v.csv", *base).stderr
 
@@ -364,14 +364,16 @@ def test_labels_in_words_have_one_number(tmp_path):
     found = compare(*paths, metric="accuracy", output="category")
     assert [one.value for one in found.values.values()] == [0.75, 0.25]
     (tmp_path / "b.csv").write_text(head + "cat,dog\ndog,dog\neel,dog\ndog,newt\n" * 8)
-    with pytest.raises(ConfigError, match=r"have other targets in rows of the same place.*first in row 4"):
+    with pytest.raises(
+        ConfigError, match=r"have different targets in rows with the same position (add a.*first in row 4"
+    ):
         compare(*paths, metric="accuracy", output="category")
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("far.csv",), "name two trials of it, or further models"),
+        (("far.csv",), "name two of its trials, or more models"),
         (("close.csv", "far.csv"), "files of predictions are compared by a metric; name one"),
         (("close.csv", "far.csv", "--metric", "f1"), "set --output"),
         (("close.csv", "far.csv", "--metric", "f2x", "--output", "binary"), "no metric 'f2x'"),
@@ -379,7 +381,7 @@ def test_labels_in_words_have_one_number(tmp_path):
         (("close.csv", "none.csv", "--metric", "f1"), "no such file of predictions and no such run"),
         (
             ("close.csv", "far.csv", "--metric", "f1", "--output", "binary", "--id", "user"),
-            "ids of more rows than one: '0'",
+            "ids used by more than one row: '0'",
         ),
         (("close.csv", "far.csv", "--metric", "f1", "--values", "target"), "in place of a metric"),
     ],

@@ -221,7 +221,7 @@ def test_sweeps_are_compared_without_torch_or_a_host(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a",), "two trials of it, or further models"),
+        (("a",), "two of its trials, or more models"),
         (("a", "3"), "two trials, as in 3 7; a directory whose name is a number is ./3"),
         (("a", "b", "3"), "a directory whose name is a number is ./3"),
         (("a", "b", "--by", "group"), "--by groups the users of two trials"),

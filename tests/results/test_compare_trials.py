@@ -109,8 +109,8 @@ def test_users_of_one_trial_alone_are_left_out_and_told(ran):
         ),
         (
             ("0", "4"),
-            "ndcg@3: no user has a value in both; compare models that have measured the same users, "
-            "under the same numbers. 40 users from 0 to 39 in one, 40 users from 40 to 79 in the other",
+            "ndcg@3: no user has a value in both; compare models measured on the same users with the same "
+            "user numbers. 40 users from 0 to 39 in one, 40 users from 40 to 79 in the other",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_groups_of_users_are_compared_one_by_one(known):
     assert cells[1][5] == f"{expected['ndcg@3', 1].difference:+.3g}"
     assert "ndcg@3, group 0: trial 1 is better (maximize, p " in result.stdout
     assert "ndcg@3, group 2: left out, fewer than two users have a value in both" in lines
-    assert "ndcg@3: left out 1 users, of whom no group is known" in lines
+    assert "ndcg@3: left out 1 users, of whom there is no group named known" in lines
 
 
 def test_users_are_compared_by_how_popular_what_they_like_is(known):
@@ -192,7 +192,7 @@ def test_strata_that_were_not_kept_are_said(ran):
     result = compared("0", "1", "--by", "group")
     assert result.exit_code == 2
     assert (
-        "ndcg@3: no group of users is kept, of strata there are none; give Ranking(user_groups="
+        "ndcg@3: no group of users is stored; the stored strata are none. Pass Ranking(user_groups="
         in result.stderr
     )
 

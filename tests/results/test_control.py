@@ -82,7 +82,7 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     first = hpometrics("run", "sweep.yaml")
     assert first.waits_for(begun)
     code, text = command("pause", HOME.path)
-    assert (code, text) == (0, "runs/sweep: no further trial starts; running trials finish")
+    assert (code, text) == (0, "runs/sweep: no further trial starts; running trials continue")
     Path("go").touch()
     assert first.waits_for(lambda: states() and all(state.finished for state in states()))
     assert first.lives(2)  # on Ray a second trial may have been at its start
@@ -101,7 +101,7 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     assert second.ended() == 0 and states() == [TrialState.COMPLETE] * 4
     assert "resumed" in (printed / "err").read_text()
     code, text = command("resume", HOME.path)
-    assert code == 2 and "is not paused; hpometrics run resumes a" in text
+    assert code == 2 and "is not paused; resume a stopped sweep with hpometrics run" in text
 
 
 def test_a_complete_sweep_is_not_paused(sweep_file):
@@ -119,7 +119,7 @@ def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
     run = hpometrics("run", "sweep.yaml")
     assert run.waits_for(begun)
     code, text = command("stop", HOME.path)
-    assert (code, text.startswith("runs/sweep: its processes record their progress")) == (0, True)
+    assert (code, text.startswith("runs/sweep: its processes save their progress")) == (0, True)
     result = run.result()
     assert result.returncode == 143, result.stderr
     assert "stopped: 0 of 4 trials are done. Resume with:\n  hpometrics run sweep.yaml" in result.stderr
@@ -167,9 +167,9 @@ def test_added_params_are_trained_next(sweep_file):
     [
         (["lr=7"], "space.lr: must lie in [0.0, 1.0], got 7"),
         (["depth=1"], "depth"),
-        (["lr"], "params are NAME=VALUE, as in lr=0.01, got 'lr'"),
+        (["lr"], "write params as NAME=VALUE, as in lr=0.01; got 'lr'"),
         (["lr=[0.1"], "lr=[0.1"),
-        (["lr=0.1", "lr=0.2"], "lr is given twice; leave 'lr=0.2' out"),
+        (["lr=0.1", "lr=0.2"], "lr is set twice; leave 'lr=0.2' out"),
     ],
 )
 def test_other_params_are_not_added(gated, params, message):
@@ -185,7 +185,7 @@ def test_other_params_are_not_added(gated, params, message):
     ("change", "message"),
     [
         ("search: {sampler: grid}\n", "has a list or a grid of params; add these to its sweep file"),
-        ("backend: {optuna: {storage: memory}}\n", "has no stored study to which a trial could be added"),
+        ("backend: {optuna: {storage: memory}}\n", "has no stored study to add a trial to"),
         ("backend: {list: [{lr: 0.1, width: 1}]}\n", "has a list or a grid of params"),
     ],
 )

@@ -65,7 +65,7 @@ def test_another_epoch_a_split_or_all_on_request(ran):
     ("arguments", "text"),
     [
         ((9,), "has no trial 9; there are 7, 8"),
-        ((8,), "trial 8 (running) has no epoch yet"),
+        ((8,), "trial 8 (running) has not completed an epoch yet"),
         ((7, "--epoch", 3), "trial 7 has no epoch 3; there are 0 to 2"),
         ((7, "--split", "test"), "trial 7 has no test values in epoch 1"),
     ],

@@ -38,7 +38,7 @@ RECORDS = [with_test(0, [0.5, 0.75], [0.9, 0.5]), trial(1, [0.6])]
 @pytest.mark.parametrize(
     ("direction", "value", "of_test", "words"),
     [
-        (Direction.MAXIMIZE, 0.75, 0.5, "0.25 worse than on validation: the optimism of the pick"),
+        (Direction.MAXIMIZE, 0.75, 0.5, "0.25 worse than on validation, because the pick is optimistic"),
         (Direction.MINIMIZE, 0.75, 0.5, "0.25 better than on validation: no optimism"),
         (Direction.MINIMIZE, 0.5, 0.5, "as on validation"),
     ],
@@ -61,7 +61,7 @@ def test_the_last_block_has_it_once(text):
     block = optimal_block(best_by(RECORDS, resolved.optimized), RECORDS, resolved)
     lines = [line.split() for line in block.partition("Metrics:\n")[2].splitlines()]
     assert [line[0] for line in lines] == ["roc_auc:", "test:roc_auc:", "accuracy:"]
-    assert " ".join(lines[1][1:]) == "0.5 (0.25 worse than on validation: the optimism of the pick)"
+    assert " ".join(lines[1][1:]) == "0.5 (0.25 worse than on validation, because the pick is optimistic)"
 
 
 def test_tables_have_a_column_where_a_trial_has_it():
@@ -85,7 +85,7 @@ def test_files_have_it(tmp_path):
     )
     assert [row["values.test:roc_auc"] for row in rows] == ["0.5", ""]
     report = write_report(home, "md").read_text()
-    assert "the optimism of the pick" in report
+    assert "validation, because the pick" in report
 
 
 def test_the_report_says_what_each_metric_would_have_picked(tmp_path):

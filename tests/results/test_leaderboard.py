@@ -55,7 +55,7 @@ def test_the_result_table_of_a_terminal():
         " ----------------------------------------------------------\n"
         "    1      1   0.912735    0.812735       2  0.00123     ok\n"
         " ... 3 more in trials.csv\n"
-        " left out at 64 columns: depth, width; trials.csv has them\n"
+        " omitted at a width of 64 columns: depth, width; trials.csv has them\n"
         " ^ higher is better, v lower is better"
     )
 
@@ -103,7 +103,7 @@ def test_a_value_that_all_trials_share_is_marked():
     ]
     best = best_by(trials, RESOLVED.optimized)
     whole = optimal_block(best, trials, RESOLVED)
-    assert whole.endswith("accuracy: 1   (maximize)  (the same in each trial)")
+    assert whole.endswith("accuracy: 1   (maximize)  (the same weights in all files trial)")
     assert optimal_block(best, trials[1:], RESOLVED).endswith("(maximize)  (the same in both trials)")
     assert optimal_block(best, trials[2:], RESOLVED).endswith("accuracy: 1   (maximize)")
 

@@ -132,7 +132,7 @@ def test_trials_that_did_not_end_do_not_win(tmp_path):
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("test:accuracy", "only validation values steer a search"),
+        ("test:accuracy", "only validation values can steer a search"),
         ("acuracy", "Did you mean 'accuracy'"),
         ("confusion_matrix", "has no direction"),
         ("toy_engine:train", "is not registered; decorate"),

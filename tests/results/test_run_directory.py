@@ -74,9 +74,7 @@ def test_another_metric_starts_over(home):
     """Values of two metrics cannot stand in one table, whatever the flags."""
     other = changed("roc_auc", "log_loss")
     for extend in (False, True):
-        with pytest.raises(
-            ConfigError, match=r"metric: roc_auc -> log_loss\n(.|\n)*--fresh starts over beside it"
-        ):
+        with pytest.raises(ConfigError, match=r"metric: roc_auc -> log_loss\n(.|\n)*--fresh starts over"):
             with opened(home, other, extend=extend):
                 pass
 

@@ -136,7 +136,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "study.db touched": lambda: os.utime(HOME / "study.db"),
     "trials.csv emptied": lambda: (HOME / "trials.csv").write_text(""),
     "another epoch": appended(FIRST / "epochs.jsonl"),
-    "another file of a trial": appended(FIRST / "notes.txt"),
+    "another file such trial": appended(FIRST / "notes.txt"),
     "no trial 0": lambda: shutil.rmtree(FIRST),
     "no trial.json": lambda: (FIRST / "trial.json").unlink(),
     "another trial": lambda: shutil.copytree(FIRST, HOME / "trials" / "0002"),
@@ -229,7 +229,7 @@ def test_a_directory_that_others_may_write_in_is_refused(sweep):
     HOME.chmod(0o777)
     result, imported = again()
     assert (result.exit_code, imported) == (2, False)
-    assert "other users may write in it" in result.stderr
+    assert "other users can write to it" in result.stderr
 
 
 FAILS_ALWAYS = changed("toy_engine:train", "toy_engine:always_fail")

@@ -41,7 +41,7 @@ def test_without_a_complete_trial_there_is_a_reason(tmp_path):
     result = SweepResult.read(written(tmp_path / "run", FOUR[3:]))
     assert result.best is None and "no trial is complete" in result.reason
     assert result.reason in repr(result) and "<table>" in result._repr_html_()
-    with pytest.raises(ConfigError, match="there is no figure curves: No trial has ended an epoch"):
+    with pytest.raises(ConfigError, match="there is no figure curves: No trial has completed an epoch"):
         result.plot.curves()
 
 

@@ -124,11 +124,11 @@ def test_a_verdict_says_what_it_leaves_open(home):
     """The seed's luck is not in it; `confirm` answers, but for trials that were changed in training."""
     told = best_text(home).splitlines()
     assert told[-1] == (
-        "  it compares two trained models on other rows; another seed may reverse it: "
+        "  it compares two trained models on other rows, but another seed can reverse it: "
         f"hpometrics confirm {home} trains the best trials again"
     )
     (home / "verdict.json").unlink()
-    assert best_text(home).splitlines()[-1].startswith("  another seed may reverse the order; ")
+    assert best_text(home).splitlines()[-1].startswith("  another seed can reverse the order; ")
     changed_in_training = replace(trial(2, [0.1]), exploits=(Exploit(1, 0, {"lr": 0.1}),))
     written(home.parent / "pbt", [trial(0, [0.5, 0.7]), trial(1, [0.6, 0.9]), changed_in_training])
     assert "another seed" not in best_text(home.parent / "pbt")
@@ -170,7 +170,7 @@ def test_the_best_ten_have_intervals_where_enough_is_stored(swept, folder):
     winner, others = figure.drawings[0]["data"]
     assert winner["y"] == [f"trial {outcome.best.trial}"] and len(others["y"]) == len(complete) - 1
     assert all(length > 0 for length in others["error_x"]["array"])
-    assert figure.caption.endswith("A bar is the 95% interval of a value on other such rows.")
+    assert figure.caption.endswith("Each bar is the 95% interval of a value on other rows of the same kind.")
     assert "others" not in read_document(home / "best.yaml").data["verdict"]
 
 
@@ -178,7 +178,7 @@ def test_without_intervals_the_best_trials_are_dots(tmp_path):
     """The caption says why."""
     figure = next(report_figures(Outcome.read(written(tmp_path))))
     assert figure.drawings[0]["data"][1]["error_x"]["array"] == [0.0]
-    assert "A trial without a bar has no interval: not computed" in figure.caption
+    assert "Trials without a bar have no interval: not computed" in figure.caption
 
 
 def test_a_damaged_file_is_named(home):
@@ -189,7 +189,9 @@ def test_a_damaged_file_is_named(home):
         stored_verdict(directory, directory.records(), directory.read())
 
 
-ROWS = "Rows: trials were measured on different validation rows, so that their values differ by more than "
+ROWS = (
+    "Rows: trials were measured on different validation rows, so their values differ for more reasons than "
+)
 
 
 def measured_on(*rows):

@@ -135,7 +135,7 @@ def thin(dots: Sequence[Dot], best: int | None) -> tuple[Sequence[Dot], str]:
         return dots, ""
     places = {place * (len(dots) - 1) // (_MOST_DOTS - 1) for place in range(_MOST_DOTS)}
     drawn = [dot for place, dot in enumerate(dots) if place in places or dot.number == best]
-    return drawn, f" Of {len(dots):,} dots {len(drawn):,} are drawn, evenly spread."
+    return drawn, f" {len(drawn):,} of {len(dots):,} dots are drawn, evenly spread."
 
 
 def star_name(resolved: Resolved) -> str:
@@ -268,7 +268,7 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def outside_remark(drawings: Sequence[Mapping[str, Any]], which: str = "values far worse than most") -> str:
+def outside_remark(drawings: Sequence[Mapping[str, Any]], which: str = "values much worse than most") -> str:
     """Return the sentence on triangles, which are trials of such values; empty if no drawing has any."""
     counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == OUTSIDE]
     return f" Triangles at the edge, {max(counts)}, are trials with {which}." if counts else ""

@@ -88,12 +88,12 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     title = "Learning curves"
     started = [record for record in records if record.epochs]
     if not started:
-        return Figure("curves", title, "No trial has ended an epoch.")
+        return Figure("curves", title, "No trial has completed an epoch.")
     chosen = _choose_records(started, resolved)
     stride = -(-sum(len(record.epochs) for record in chosen) // _MOST_POINTS)
     curves = [_curve(record, resolved.metric, stride) for record in chosen]
-    remark = f" Of {len(started)} trials {len(chosen)} are drawn." if len(chosen) < len(started) else ""
-    caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{remark}"
+    remark = f" {len(chosen)} of {len(started)} trials are drawn." if len(chosen) < len(started) else ""
+    caption = f"Each line is a trial; x marks the last epoch of a trial that stopped early.{remark}"
     drawn = drawing(
         list(_traces(curves, best, star_name(resolved))),
         f"{resolved.metric} by {started[0].unit}, a line for each of {len(curves)} trials",
@@ -179,8 +179,8 @@ def _history(records: Sequence[TrialRecord], resolved: Resolved, best: int | Non
         xaxis=whole_numbers(len(records)),
     )
     pruned = sum(record.state is TrialState.PRUNED for record in records)
-    caption = f"A dot is a complete trial, the line the best value so far.{_gray_remark(dots)}"
-    caption += f" Pruned trials, {pruned}, are among the learning curves alone." if pruned else ""
+    caption = f"Each dot is a complete trial; the line is the best value so far.{_gray_remark(dots)}"
+    caption += f" Pruned trials, {pruned}, appear only in the learning curves." if pruned else ""
     return Figure("history", title, caption + outside_remark([drawn]) + remark, (drawn,))
 
 
@@ -194,12 +194,15 @@ def _cost(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) 
         dots,
         best,
         resolved,
-        f"{metric} by the cost of a trial, with the best value at no higher cost",
+        f"{metric} by the cost of a trial, with the best value at the same or a lower cost",
         (f"cost ({unit.words})", metric),
-        _best_line(dots, resolved.direction, "best at no higher cost"),
+        _best_line(dots, resolved.direction, "best at this cost or less"),
         costs=True,
     )
-    caption = f"A dot is a complete trial, the line the best value at no higher cost.{_gray_remark(dots)}"
+    caption = (
+        "Each dot is a complete trial; the line is the best value at the same or a lower "
+        f"cost.{_gray_remark(dots)}"
+    )
     caption += outside_remark([drawn], "values far worse, or costs far higher, than most")
     return Figure("cost", title, caption + remark, (drawn,))
 
@@ -236,7 +239,7 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None)
     if not front:
         return Figure("front", title, "No trial is complete.")
     if len(names) > _MOST_OBJECTIVES:
-        return Figure("front", title, f"Not drawn: {len(names)} objectives do not fit on a page.")
+        return Figure("front", title, f"Not drawn: {len(names)} objectives are too many for one page.")
     points = {record.number: record.scores(names) for record in complete}
     numbers = [record.number for record in front]
     knee = numbers[knee_of([points[n] for n in numbers], list(resolved.optimized.values()))]
@@ -272,7 +275,8 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None)
         for across, up in combinations(names, 2)
     ]
     caption = (
-        "A dot is a complete trial; no other trial dominates those of the front. The star is the knee, "
-        "the trial of the front that is farthest from the plane through the best by each objective."
+        "Each dot is a complete trial; no other trial dominates the trials of the front. The star is the "
+        "knee: the trial of the front that is farthest from the plane through the best trial of each "
+        "objective."
     )
-    return Figure("front", title, f"{caption} The figures below are of {names[0]}.", tuple(drawings))
+    return Figure("front", title, f"{caption} The figures below show {names[0]}.", tuple(drawings))

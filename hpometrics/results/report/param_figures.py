@@ -118,7 +118,7 @@ def _importances(
 
 
 def _few(count: int, what: str) -> str:
-    return f"Not shown: {count} trials are complete, and {what} of fewer than {_ENOUGH} say little."
+    return f"Not shown: {count} trials are complete, and {what} need at least {_ENOUGH} to be meaningful."
 
 
 def _importance_figure(
@@ -141,8 +141,10 @@ def _importance_figure(
         "hoverinfo": "none",
     }
     excluded = [name for name in params if name not in weights]
-    caption = f"How much each param decides whether a trial is among the best (PED-ANOVA), of {count} trials."
-    caption += f" Not weighed, as not every trial has them: {', '.join(excluded)}." if excluded else ""
+    caption = (
+        f"How much each param affects whether a trial is among the best (PED-ANOVA), from {count} trials."
+    )
+    caption += f" Not ranked, because some trials lack them: {', '.join(excluded)}." if excluded else ""
     label, height = f"importance of each param for {metric}", 120 + 36 * len(weights)
     drawn = drawing([bars], label, ("importance", None), height, yaxis={"type": "category", "dtick": 1})
     return Figure("importances", title, caption, (drawn,))
@@ -201,10 +203,10 @@ def _parallel(
         annotations=[note for n, one in marks for note in _labels(n, one)],
         meta=None if span is None else {"ends": {MOST: _end_texts(span), ALL: _end_texts(whole)}},
     )
-    caption = "A line is a complete trial; the axis of a param covers the whole space, low to high."
+    caption = "Each line is a complete trial; the axis of a param covers its whole range, low to high."
     caption += outside_remark([drawn])
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
-    caption += f" Infeasible trials, {infeasible} of them, are left out." if infeasible else ""
+    caption += f" Infeasible trials left out: {infeasible}." if infeasible else ""
     return Figure("parallel", title, caption, (drawn,))
 
 
@@ -292,7 +294,8 @@ def _slices(
         drawings.append(value_drawing(dots, best, resolved, label, titles, height=280, **layout))
     infeasible = sum(map(is_infeasible, trials))
     caption = (
-        f"A dot is a complete trial, the star the {star_name(resolved)}; the axis covers the whole space."
+        f"Each dot is a complete trial, and the star is the {star_name(resolved)}; the axis covers the "
+        "whole range."
     )
     caption += f" Gray ones, {infeasible}, are infeasible: they break a constraint." if infeasible else ""
     caption += outside_remark(drawings) + max(remarks, key=len)
@@ -312,10 +315,12 @@ def _contours(
     varied = {pair: group for pair, group in pairs.items() if len(_varying(_spread(group), pair)) == 2}
     if not varied:
         return Figure("contours", title, "No two numbers vary together in the complete trials.")
-    caption = f"Values of {metric} between the complete trials, which are the dots, by two params at a time."
+    caption = (
+        f"Values of {metric} interpolated between the complete trials (the dots), for two params at a time."
+    )
     most = max(map(len, varied.values()))
     caption += (
-        f" Of {most:,} trials {_MOST_CROSSED} are drawn, evenly spread." if most > _MOST_CROSSED else ""
+        f" {_MOST_CROSSED} of {most:,} trials are drawn, evenly spread." if most > _MOST_CROSSED else ""
     )
     drawings = [_contour(group, pair, resolved, best) for pair, group in varied.items()]
     return Figure("contours", title, caption, tuple(drawings))

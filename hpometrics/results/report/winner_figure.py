@@ -33,8 +33,8 @@ from .drawing import (
 _WINNER, _STILL_IN, _LEFT, _HONEST = GREEN, BLUE, GRAY, RED
 _BAND = "rgba(44, 160, 44, 0.15)"
 _CAPTION = (
-    "A line is a contender, the best mean on top. Rings are values of the search, dots those of fresh "
-    "trainings; a bar is the interval of the difference to the leader, around the mean."
+    "Each line is a contender, the best mean on top. Rings are values of the search, and dots are values "
+    "of fresh trainings; a bar is the interval of the difference to the leader, around the mean."
 )
 
 
@@ -78,9 +78,11 @@ def leaders_figure(
     count = sum(span is not None for *_, span in leaders)
     caption = f"The best {plural(len(leaders), 'complete trial')}, by {resolved.metric}."
     if count:
-        caption += f" A bar is the {100 * verdict.level:g}% interval of a value on other such rows."
+        caption += (
+            f" Each bar is the {100 * verdict.level:g}% interval of a value on other rows of the same kind."
+        )
     if count < len(leaders):
-        caption += f" A trial without a bar has no interval: {verdict.reason or 'its rows are not stored'}."
+        caption += f" Trials without a bar have no interval: {verdict.reason or 'its rows are not stored'}."
     layout: dict[str, Any] = {
         "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "dtick": 1}
     }
@@ -127,13 +129,13 @@ def winner_figure(end: Confirmation) -> Figure:
         return Figure("winner", title, f"Not drawn: {end.reason}.")
     caption = _CAPTION
     if end.equivalence:
-        caption += f" A difference inside the band, {end.equivalence:.3g}, does not matter."
+        caption += f" Differences inside the band, {end.equivalence:.3g}, do not matter."
     failed = len(end.standings) - len(drawn)
-    caption += f" {plural(failed, 'contender')} without a fresh value: not drawn." if failed else ""
+    caption += f" Not drawn, without a fresh value: {plural(failed, 'contender')}." if failed else ""
     height = 140 + 36 * len(drawn)
     drawings = [_contenders(end, drawn, height)]
     if len(end.looks) > 1:
-        caption += " The second drawing: by how much another contender may be better, after each look."
+        caption += " The second plot shows how much better another contender may be, after each comparison."
         drawings.append(_looks(end, height))
     return Figure("winner", title, caption, tuple(drawings))
 
@@ -169,7 +171,7 @@ def _contenders(end: Confirmation, drawn: list[Standing], height: int) -> dict[s
             data.append(_value_trace("test split", "diamond-open", -0.3, end.honest.held_out))
     labels = {places[one.trial]: f"trial {one.trial}" for one in drawn} | {0: "on new rows"}
     axis = {"tickvals": [*labels], "ticktext": [*labels.values()], "range": [-0.6, len(drawn) + 0.6]}
-    label = f"{end.metric} of each contender, of the search and of fresh trainings"
+    label = f"{end.metric} of each contender, from the search and from fresh trainings"
     return drawing(data, label, (end.metric, None), height, yaxis=axis, shapes=_band(drawn[0], end))
 
 
@@ -248,5 +250,5 @@ def _looks(end: Confirmation, height: int) -> dict[str, Any]:
         ),
     ]
     titles = ("trainings of each contender", f"{end.metric}, lost")
-    label, zero = "what may be lost by taking the winner, after each look", {"rangemode": "tozero"}
+    label, zero = "possible loss by choosing the winner, after each comparison", {"rangemode": "tozero"}
     return drawing(data, label, titles, height, xaxis={"tickvals": seeds}, yaxis=zero)

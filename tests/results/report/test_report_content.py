@@ -73,7 +73,9 @@ def test_the_optimum_and_where_its_direction_came_from(tmp_path):
     assert report.origin == "trial 1, epoch 2, seed 1"
     assert report.params[1:] == [("depth", "3", "size=large"), ("width", "32", "size=large")]
     assert report.values == [("roc_auc", "0.8", "(maximize)"), ("accuracy", "0.7", "(maximize)")]
-    assert report.direction.startswith("To maximize: roc_auc. The direction is the metric's own")
+    assert report.direction.startswith(
+        "To maximize: roc_auc. The registry states the direction of the metric. own"
+    )
 
 
 def test_a_direction_that_the_file_states_is_said_to_be_its_own(tmp_path):
@@ -129,7 +131,7 @@ def test_the_text_says_what_the_page_says(tmp_path):
         "# sweep\n\n4 engine params evaluated",
         "    Optimal Engine Params: (trial 1, epoch 2):\n",
         "\n     -----",
-        "- failed 1: ended by an error\n  - `ValueError: <b>no</b>`: 3\n",
+        "- failed 1: ended with an error\n  - `ValueError: <b>no</b>`: 3\n",
         "      target: toy_engine:train\n",
         f"    hpometrics best {tmp_path}  # the optimal engine params again\n",
     ):

@@ -109,8 +109,8 @@ def test_each_drawing_has_a_label(end):
     """For those who cannot see it; the words of the verdict stand above it."""
     labels = [one["layout"]["meta"]["label"] for one in winner_figure(end).drawings]
     assert labels == [
-        "score of each contender, of the search and of fresh trainings",
-        "what may be lost by taking the winner, after each look",
+        "score of each contender, from the search and from fresh trainings",
+        "possible loss by choosing the winner, after each comparison",
     ]
 
 
