@@ -334,7 +334,7 @@ def _check_unpacked(path: Path) -> None:
         size = sum(part.file_size for part in file.infolist())
     if size > _LIMIT.line:
         raise RecordError(
-            f"{path}: unpacks to {size} bytes, and at most {_LIMIT.line} are read of {_LIMIT.name}"
+            f"{path}: unpacks to {size} bytes, but at most {_LIMIT.line} are read for {_LIMIT.name}"
         )
 
 
@@ -394,5 +394,5 @@ def read_examples(path: Path) -> tuple[Line, ...]:
         try:
             lines.append(read_json(line))
         except ValueError as err:
-            raise RecordError(f"{path}:{number}: holds no example: {err}") from err
+            raise RecordError(f"{path}:{number}: does not hold an example: {err}") from err
     return tuple(lines)

@@ -88,7 +88,7 @@ class Checkpoints:
         other = Checkpoints(donated)
         newest = other.latest(before=sys.maxsize)
         if newest is None:
-            raise RecordError(f"{donated}: holds no checkpoint from which a trial could continue")
+            raise RecordError(f"{donated}: has no checkpoint that a trial can continue from")
         states = other.load(newest)["states"]
         if seed is not None:
             seed_all(seed)
@@ -103,7 +103,7 @@ class Checkpoints:
         """
         if any(adopted >= epoch for adopted in self._epochs("adopted")):
             raise RunError(
-                "this trial continues from the state of another, but train did not restore it: call "
+                "this trial continues from the state of another trial, but train did not restore it: call "
                 "run.restore(model=model, ...) before the loop over run.epochs()"
             )
 
@@ -159,7 +159,7 @@ class Checkpoints:
                 if self._adopted_path(epoch).exists():
                     raise
                 aside, epoch = quarantine(self._path(epoch)).name, self.latest(epoch)
-                start = "begins again" if epoch is None else f"goes on after epoch {epoch}"
+                start = "begins again" if epoch is None else f"continues after epoch {epoch}"
                 text = f"{err}; kept as {aside}, the trial {start}"
                 warnings.warn(text, stacklevel=_ABOVE_RESTORE)
         return None
@@ -209,7 +209,7 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
         raise RecordError(f"{path}: is not a checkpoint: {err}") from err
     check_format(content, path)
     if not isinstance(content, dict) or not content.keys() >= _PARTS:
-        raise RecordError(f"{path}: is not a checkpoint: it must hold {', '.join(sorted(_PARTS))}")
+        raise RecordError(f"{path}: is not a checkpoint: it must contain {', '.join(sorted(_PARTS))}")
     return content
 
 
@@ -217,7 +217,7 @@ def _check_sums(path: Path) -> None:
     with ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged is not None:
-        raise ValueError(f"its part {damaged} is not as it was written")
+        raise ValueError(f"its part {damaged} has changed since it was written")
 
 
 def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any], adopt
     """
     for name, thing in objects.items():
         if name not in states:
-            raise RunError(f"{name}=...: the checkpoint holds {', '.join(states) or 'no state'}")
+            raise RunError(f"{name}=...: the checkpoint contains {', '.join(states) or 'no state'}")
         groups = [dict(group) for group in getattr(thing, "param_groups", ())] if adopted else []
         thing.load_state_dict(states[name])
         for group, own in zip(getattr(thing, "param_groups", ()), groups, strict=False):
@@ -301,7 +301,7 @@ def _copy(name: str, value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     raise RunError(
-        f"checkpoint({name}=...): its state holds a {type(value).__name__}, which cannot be stored safely"
+        f"checkpoint({name}=...): its state contains a {type(value).__name__}, which cannot be stored safely"
     )
 
 

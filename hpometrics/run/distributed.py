@@ -74,15 +74,16 @@ class Ranks:
     def _check_group(self) -> None:
         if world_size() != self._count:
             raise RunError(
-                f"the run was created in a group of {self._count} processes, and now there are "
-                f"{world_size()}; create it after init_process_group, close it before destroy_process_group"
+                f"the run was created in a group of {self._count} processes, but now there are "
+                f"{world_size()}; create it after init_process_group and close it before "
+                "destroy_process_group"
             )
 
     def _collect(self, collective: Callable[[], object]) -> None:
         try:
             collective()
         except RuntimeError as err:  # whatever the backend makes of a peer that does not answer
-            raise RankError(f"rank {self._own} waited in vain for the other ranks: {err}") from err
+            raise RankError(f"rank {self._own} timed out while waiting for the other ranks: {err}") from err
 
 
 def _try_make(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:

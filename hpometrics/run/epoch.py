@@ -172,7 +172,9 @@ class EpochMeter:
         own.update(*(metrics.names for metrics in self._splits.values()))
         for name in names:
             if value_name(name) in own:
-                raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
+                raise RunError(
+                    f"this run already measures {name!r}; log yours under another name, such as my_{name}"
+                )
 
     def measure(self) -> Values:
         """Return the values measured in the open epoch so far, over all ranks; none before an update.

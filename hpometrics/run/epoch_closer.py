@@ -237,8 +237,8 @@ class EpochCloser:
             return
         if self.state is RunState.ENDED or self.total is not None:
             raise RunError(
-                f"run.{verb}(...) comes after the last epoch, whose values are reported already; "
-                "put it into the loop, `for epoch in run.epochs(n):`"
+                f"run.{verb}(...) comes after the last epoch, whose values are already reported; move it "
+                "into the loop, `for epoch in run.epochs(n):`"
             )
 
     def loop(self, total: int) -> Generator[int]:
@@ -272,7 +272,7 @@ class EpochCloser:
         history = self.progress.history
         done = history[-1].step if history else 0
         if done is None:
-            raise RunError("this run resumes after epochs; loop over run.epochs(), or use another directory")
+            raise RunError("this run has completed epochs; loop over run.epochs(), or use another directory")
         with closing(self.loop(total)) as epochs:
             for _ in epochs:
                 end = min(total, (done // every + 1) * every)
@@ -302,7 +302,7 @@ class EpochCloser:
             RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
         """
         if self.progress.history or self.state is RunState.OPEN:
-            raise RunError("restore comes before the first epoch")
+            raise RunError("call restore before the first epoch")
         stored, decision = self.ranks.from_first(partial(self._report_stored, keeps_state))
         if decision is None:
             return 0
@@ -488,7 +488,7 @@ def _check_names(names: Iterable[str]) -> None:
         return
     for name in names:
         if redacted(name) != name:
-            raise RunError(f"the name of a value holds a secret: {redacted(name)}; give it another name")
+            raise RunError(f"the name of a value contains a secret: {redacted(name)}; give it another name")
 
 
 def _sendable(stop: BaseException) -> BaseException:

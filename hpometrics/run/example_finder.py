@@ -174,7 +174,7 @@ class Examples:
             if plan.metric not in [meter.name for meter in ranking]:
                 raise RunError(
                     f"track_examples ranks examples by {plan.metric}, which has no value per example: the "
-                    "first batch's value is not the mean of its rows'; name another metric"
+                    "value of the first batch is not the mean over its rows; name another metric"
                 )
             self._meters[feature] = ranking
         return self._meters[feature]
@@ -185,8 +185,8 @@ class Examples:
         columns = measure_rows([meter for meter in meters if meter.name == name], batch)
         if name not in columns:
             raise RunError(
-                f"track_examples ranks examples by {name}, which was given one value for a whole batch; give "
-                "it a value per row, or name another metric"
+                f"track_examples ranks examples by {name}, which got one value for a whole batch; pass one "
+                "value per row, or name another metric"
             )
         values, weights = torch.stack([column.double() for column in columns[name]]).tolist()
         for row, (value, weight, number) in enumerate(zip(values, weights, numbers, strict=True)):

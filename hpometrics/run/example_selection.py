@@ -82,7 +82,7 @@ def entry_of(examples: Any, row: int) -> Any:
         json.dumps(entry, allow_nan=False)
     except (TypeError, ValueError) as err:
         raise MetricInputError(
-            f"examples= are what strict JSON holds (a text, a number, a list, a mapping), got "
+            f"examples= must be strict JSON values (text, a number, a list, a mapping), got "
             f"{type(entry).__name__} {excerpt(entry, 60)} in row {row}: {err}"
         ) from None
     return entry
@@ -97,7 +97,7 @@ def check_entries(examples: Any, rows: int, name: str = "examples") -> None:
     listed = isinstance(examples, (Sequence, Tensor, np.ndarray)) and not isinstance(examples, (str, bytes))
     if not listed or len(examples) != rows:
         came = f"{len(examples)} of them" if listed else type(examples).__name__
-        raise MetricInputError(f"{name}= has one entry per row, the batch has {rows} rows; got {came}")
+        raise MetricInputError(f"{name}= needs one entry per row, and the batch has {rows} rows; got {came}")
 
 
 def ids_of(by: Any, rows: int) -> list[Hashable]:
@@ -149,7 +149,7 @@ def _scores(batch: Outputs) -> tuple[dict[str, list[Any]], dict[str, str]]:
         one = batch.feature.type == BINARY or outputs.ndim < 2
         classes = 1 if one else outputs.shape[class_dim(batch.feature)]
         if classes > MOST_CLASSES:
-            left_out[kind.value] = f"{classes} classes; those of at most {MOST_CLASSES} are written"
+            left_out[kind.value] = f"{classes} classes; at most {MOST_CLASSES} are written"
         else:
             written[kind.value] = _plain(outputs)
     return written, left_out
@@ -236,8 +236,8 @@ def resolve_examples(
     name = optimized if settings.metric is None else _measured_name(settings.metric, collection)
     if collection is None or name not in collection.names:
         raise RunError(
-            f"track_examples ranks examples by {name}, which the engine reports and nobody measures here; "
-            "track a metric that has a value per example and name it, track_examples: {metric: NAME}"
+            f"track_examples ranks examples by {name}, which the engine reports instead of measuring; "
+            "track a metric that has a value per example, and name it: track_examples: {metric: NAME}"
         )
     verdicts = {name: has_row_values(collection[name]) for name in collection.names}
     if verdicts[name] is False:
@@ -245,7 +245,8 @@ def resolve_examples(
     ranks_by = direction if name == optimized else collection.direction_of(name)
     if ranks_by is None:
         raise RunError(
-            f"track_examples cannot rank examples by {name}, which has no direction; name a metric that has"
+            f"track_examples cannot rank examples by {name}, which has no direction; name a metric that "
+            "has one"
         )
     names = tuple(name for name, verdict in verdicts.items() if verdict is not False)
     untried = frozenset(name for name, verdict in verdicts.items() if verdict is None)
@@ -292,7 +293,7 @@ def _parse_request(request: Any) -> _Settings | None:
     settings = _Settings(**request)
     counts = (settings.worst, settings.best)
     if any(type(count) is not int or count < 0 for count in counts) or not any(counts):
-        raise RunError(f"track_examples counts examples in whole numbers from 0; got {request!r}")
+        raise RunError(f"track_examples expects whole numbers of examples from 0; got {request!r}")
     return settings
 
 
@@ -319,10 +320,9 @@ def _refusal(name: str, collection: MetricCollection, verdicts: Mapping[str, boo
         "mean over examples"
     )
     if not names:
-        return f"{head}; track a metric that has, and name it: track_examples: {{metric: NAME}}"
+        return f"{head}; track a metric that has one, and name it: track_examples: {{metric: NAME}}"
     return (
-        f"{head}; name a metric that has, as in track_examples: {{metric: {names[0]}}}, and track it; "
-        f"{', '.join(names)} have one"
+        f"{head}; track one of {', '.join(names)} and name it, as in track_examples: {{metric: {names[0]}}}"
     )
 
 

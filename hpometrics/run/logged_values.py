@@ -30,7 +30,7 @@ from .throughput import NO_TASK
 Tasks = str | Sequence[str] | None
 
 _MOST_NAMES = 8  # of values that a message lists
-_MIXED = "some recorded values name a task and some do not; say task= with each"
+_MIXED = "some recorded values name a task and some do not; pass task= with each"
 
 
 @dataclass
@@ -55,11 +55,13 @@ class LastBatch:
         """
         if count != self.rows:
             raise RunError(
-                f"record_local({name!r}) takes a value per example, got {count} for the {self.rows} rows of "
-                "the last update"
+                f"record_local({name!r}) expects one value per example, got {count} for the {self.rows} "
+                "rows of the last update"
             )
         if name in self.names:
-            raise RunError(f"record_local({name!r}): this batch has its values already; one call per batch")
+            raise RunError(
+                f"record_local({name!r}): this batch already has its values; call it once per batch"
+            )
         self.names.add(name)
 
 
@@ -98,7 +100,7 @@ class LoggedValues:
         for name, reason in reasons.items():
             self._check_name(name, reason)
             if not isinstance(reason, str) or not reason:
-                raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
+                raise RunError(f"undefined({name}=...) expects the reason as text; got {reason!r}")
             self._values[name], self._reasons[name] = math.nan, reason
 
     def record_local(self, split: str, name: str, values: Iterable[Additive], task: Tasks) -> None:
@@ -113,8 +115,8 @@ class LoggedValues:
         if task is None:
             if split not in self.last_batches:
                 raise RunError(
-                    f"record_local({name!r}) comes after run.update(...) of the examples that it is about, "
-                    "or says their task="
+                    f"record_local({name!r}) must follow the run.update(...) of its examples, or pass "
+                    "their task="
                 )
             self.last_batches[split].add(name, len(values))
             task = self.last_batches[split].task
@@ -153,11 +155,11 @@ class LoggedValues:
     def _check_name(self, name: str, value: Any) -> None:
         """Check that a name can be printed and has no number yet: the first would be lost silently."""
         if not name.isprintable() or not name:
-            raise RunError(f"a value has a name of printable characters, got {format_value(name)}")
+            raise RunError(f"the name of a value must be printable characters, got {format_value(name)}")
         if name in self._values and name not in self._reasons:
             raise RunError(
-                f"{name} was logged in this epoch already, as {format_value(self._values[name])}, and now as "
-                f"{format_value(value)}; log one value per epoch. To average over its batches, call "
+                f"{name} was already logged in this epoch, as {format_value(self._values[name])}, and now "
+                f"as {format_value(value)}; log one value per epoch. To average over its batches, call "
                 f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
             )
 
@@ -169,19 +171,17 @@ def _number(name: str, value: Any) -> Any:
         if single and not value.is_complex() and value.dtype != torch.bool:
             return value.detach()
         came = f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
-        raise RunError(f"log({name}=...) takes one number, got {came}")
+        raise RunError(f"log({name}=...) expects one number, got {came}")
     is_single = hasattr(value, "item") and getattr(value, "size", 0) == 1  # an array of another library
     plain = value.item() if is_single and not isinstance(value, np.ma.MaskedArray) else value
     if isinstance(plain, bool) or not isinstance(plain, Real):
         raise RunError(
-            f"log({name}=...) takes one number, got {format_value(value)}; int() or float() makes one"
+            f"log({name}=...) expects one number, got {format_value(value)}; convert it with int() or float()"
         )
     try:
         return float(plain)
     except OverflowError:
-        raise RunError(
-            f"log({name}=...) takes a number that a float can hold, up to 1.8e308; got a larger one"
-        ) from None
+        raise RunError(f"log({name}=...) expects a number of at most 1.8e308, got a larger one") from None
 
 
 class Recorded:
@@ -204,7 +204,8 @@ class Recorded:
         tasks = [task] * len(values) if task is None or isinstance(task, str) else list(task)
         if len(tasks) != len(values):
             raise RunError(
-                f"record_local({name!r}) takes a value per example, got {len(values)} for {len(tasks)} tasks"
+                f"record_local({name!r}) expects one value per example, got {len(values)} for {len(tasks)} "
+                "tasks"
             )
         for of, value in zip(tasks, values, strict=True):
             self.of(of).add(name, value)
@@ -261,7 +262,7 @@ def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Addi
     by_task = NO_TASK not in local and bool(local)
     values = aggregate_named_reports(local) if by_task else dict(local.get(NO_TASK, {}))
     if clash := sorted(values.keys() & overall.keys()):
-        raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
+        raise RunError(f"{', '.join(clash)}: recorded both per example and globally; use two names")
     values.update(overall)
     for text in names:
         bare, is_micro = _parse_name(text)
@@ -294,15 +295,15 @@ class Teachers(dict[str | None, Any]):
             RunError: the task has one, or the teacher is neither.
         """
         if task in self:
-            raise RunError(f"{_format_task(task)} has a teacher already; one can call others")
+            raise RunError(f"{_format_task(task)} already has a teacher; a teacher can call others")
         instance: Any = teacher() if isclass(teacher) else teacher
         if hasattr(instance, "custom_evaluation"):
             if not isinstance(getattr(instance, "metrics", None), Metrics):
                 instance.metrics = Metrics()
         elif not callable(instance):
             raise RunError(
-                "a teacher has custom_evaluation(teacher_action, labels, model_response), or is a function "
-                f"of these and metrics; got {type(teacher).__name__}"
+                "a teacher must have custom_evaluation(teacher_action, labels, model_response), or be a "
+                f"function of these and metrics; got {type(teacher).__name__}"
             )
         self[task] = instance
 
@@ -366,7 +367,7 @@ def _missing_call(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> s
     call = f"run.log({name}=...)" if is_reported and name.isidentifier() else "run.update(...)"
     if is_reported and not name.isidentifier():
         call = f"run.log(**{{{name!r}: ...}})"
-    where = "each epoch" if history else "each epoch, the body of: for epoch in run.epochs(n)"
+    where = "each epoch" if history else "each epoch, in the body of: for epoch in run.epochs(n)"
     others = [other for record in history[-1:] for other in record.values if _has_value(spec, history, other)]
     there = f"; it reported {', '.join(others[:_MOST_NAMES])}" if others else ""
     return f"; the engine must call {call} in {where}{there}"

@@ -94,16 +94,16 @@ def resolve_all(metric: Any, features: Features, direction: Direction | str | No
         return (resolve_metric(metric, features, direction),)
     if direction is not None and len(metric) > 1:
         raise DirectionError(
-            f"direction= states the direction of one metric, got {len(metric)} metrics; state it with the "
-            "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
-            "Reported('speed', 'maximize')"
+            f"direction= applies to one metric, got {len(metric)} metrics; state the direction with the "
+            "metric that has none, as in Reported('latency_ms', 'minimize') or Reported('speed', "
+            "'maximize')"
         )
     specs = tuple(resolve_metric(one, features, direction) for one in metric)
     if not specs:
-        raise RunError("what is optimized? metric= is a list without a metric")
+        raise RunError("metric= is an empty list; name the metric to optimize")
     names = [spec.name for spec in specs]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise RunError(f"{twice[0]} is among the objectives twice; each is there once, got {names}")
+        raise RunError(f"{twice[0]} is listed twice among the objectives, got {names}")
     return specs
 
 
@@ -182,7 +182,9 @@ def resolve_judged(
     if prune_by == DOMINANCE:
         if len(objectives) < 2:
             one = objectives[0].name
-            raise RunError(f"{DOMINANCE} compares several objectives, and {one} is one; leave prune_by out")
+            raise RunError(
+                f"{DOMINANCE} compares several objectives, but {one} is only one; leave prune_by out"
+            )
         return {one.name: one.direction for one in objectives if one.direction is not None}
     specs = {one.name: one for one in (*objectives, *tracked)}
     spec = specs.get(prune_by) or specs.get(_resolve(prune_by, features, MINIMIZE).name)
@@ -236,9 +238,8 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
         if (plain := measured_by(name)) is not None:
             return _of_name(plain, types, None)
         raise UnknownMetricError(
-            f"{err}. If the engine reports it by run.log, state which way is better: "
-            f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
-            "where more is"
+            f"{err}. If the engine reports it with run.log, state its direction: Reported({str(name)!r}, "
+            f"'minimize') if lower is better, Reported({str(name)!r}, 'maximize') if higher is better"
         ) from None
     at, own = placed.name, placed.metric.direction
     return MetricSpec(str(at), own, placed.measured, at.split or VALIDATION, at.feature, at.task)
@@ -257,7 +258,7 @@ def _of_path(path: str, features: Features) -> MetricSpec:
 def _of_object(metric: Any, features: Features) -> MetricSpec:
     instance = metric() if isinstance(metric, type) else metric
     if not isinstance(instance, Metric):
-        raise RunError(f"a metric is a name, a Metric or Reported(name, direction), got {metric!r}")
+        raise RunError(f"a metric must be a name, a Metric or Reported(name, direction), got {metric!r}")
     feature = _only(features, instance.name)
     name = instance.name if feature is None else f"{feature}.{instance.name}"
     return MetricSpec(name, instance.direction, instance.alone(), feature=feature)
@@ -266,7 +267,7 @@ def _of_object(metric: Any, features: Features) -> MetricSpec:
 def _only(features: Features, metric: str) -> str | None:
     if len(features) > 1:
         raise MetricNameError(
-            f"{metric} does not say which of several outputs it is about; register it and name it, as in "
+            f"{metric} does not state which of several outputs it measures; register it and name it, as in "
             f"{next(iter(features))}.{metric}"
         )
     return next(iter(features))
@@ -287,7 +288,7 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     if name is None:
         raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
     if own is not None and direction is not None and Direction.parse(own) is not Direction.parse(direction):
-        raise DirectionError(f"{name}: its own direction is {own}, but direction= says {direction}")
+        raise DirectionError(f"{name}: its direction is {own}, but direction= is {direction}")
     if len(parts) > 1:
         name = MetricName.of_parts(parts)
     return name, own if own is not None else direction

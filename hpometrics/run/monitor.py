@@ -312,14 +312,12 @@ class Watches:
         """
         prefix = _prefix(name)
         if any(watch.prefix == prefix for watch in self._watches):
-            head = "the run is watched" if name is None else f"a watch is called {name!r}"
-            raise RunError(
-                f"{head} already; give each further one a name of its own, watch(..., name='critic')"
-            )
+            head = "the run is already watched" if name is None else f"a watch is called {name!r}"
+            raise RunError(f"{head}; give each further watch a name, as in watch(..., name='critic')")
         if max_norm is not None and not (math.isfinite(max_norm) and max_norm > 0):
-            raise RunError(f"max_norm is a finite number above 0, got {max_norm!r}")
+            raise RunError(f"max_norm must be a finite number above 0, got {max_norm!r}")
         if not is_whole(every) or every < 1:
-            raise RunError(f"every is a whole number of steps from 1 on, got {every!r}")
+            raise RunError(f"every must be a whole number of steps, at least 1, got {every!r}")
         watch = Watch(model, optimizer, self.timer, max_norm, prefix, every)
         self._watches.append(watch)
         return watch
@@ -360,5 +358,5 @@ def _prefix(name: str | None) -> str:
     except MetricNameError:
         read = None
     if read != MetricName(_TOTAL, feature=name):
-        raise RunError(f"the name of a watch is a word of letters, digits, _ and -, got {name!r}")
+        raise RunError(f"the name of a watch must be letters, digits, _ and -, got {name!r}")
     return f"{name}."

@@ -221,4 +221,4 @@ def as_reporter(host: object) -> Reporter:
         from ..backends.optuna.reporter import OptunaReporter  # the trial has loaded optuna already
 
         return OptunaReporter(cast("optuna.trial.BaseTrial", host))
-    raise RunError(f"a run reports to an Optuna trial or a Reporter, got {type(host).__name__}")
+    raise RunError(f"a run must report to an Optuna trial or a Reporter, got {type(host).__name__}")

@@ -196,7 +196,7 @@ class Rescorer:
                 f"{self.name} cannot be computed from a confusion matrix alone, and {_unkept(live.output)}"
             )
         if state["matrix"].is_floating_point():
-            raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
+            raise NotKeptError("a confusion matrix of weighted rows does not hold the number of rows")
         return state["matrix"].numpy()
 
     def value(self, statistics: EpochStatistics) -> float:
@@ -286,8 +286,8 @@ class Rescorer:
 
 def _nothing_stored(record: EpochRecord) -> str:
     return (
-        f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores those of what "
-        "run.update measures, not of what the engine logs"
+        f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores those of "
+        "values from run.update, not those of logged values"
     )
 
 
@@ -324,13 +324,16 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
     stored = ", ".join(part.statistics) or "none"
     ways = ["results: {statistics: all}"] if row_metrics_of(live.output) or reasons else []
     ways += [] if rows else [f"metrics: {{track: [{name}]}}"]
-    return f"{name} needs {what}{reasons}; kept are {stored}. Rerun with --fresh and {' or '.join(ways)}"
+    return (
+        f"{name} needs {what}{reasons}; the sweep stored: {stored}. Rerun with --fresh and "
+        f"{' or '.join(ways)}"
+    )
 
 
 def _unkept(output: OutputFeature) -> str:
     """Return why the rows of an output are not stored, and what would store them, if anything."""
     if not row_metrics_of(output):
-        return f"rows of {output} are stored for the optimized metric alone: results: {{statistics: rows}}"
+        return f"rows of {output} are stored only for the optimized metric: results: {{statistics: rows}}"
     return (
         "no rows are stored; rerun with --fresh and results: {statistics: rows} for the optimized "
         "metric, or {statistics: all} for any"

@@ -73,7 +73,7 @@ class Run:
         **facts: Any,
     ) -> None:
         if (spec is None) == (not facts):
-            raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
+            raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
         self.spec, self.seed = spec or RunSpec(**facts), seed
         reporter = checked_reporter(host, self.spec)
         self._closer = EpochCloser(self.spec, reporter, params, directory, fsync, loggers)
@@ -268,8 +268,8 @@ class Run:
         """
         if positional:
             raise MetricInputError(
-                "a run reads an output by the keyword that says what it is, as in run.update(logits=..., "
-                f"target=...); got {len(positional)} without one"
+                "pass each output to run.update by keyword, as in run.update(logits=..., target=...); got "
+                f"{len(positional)} without one"
             )
         self._closer.begin("update")
         self._meter.update(split, tensors, examples, by)

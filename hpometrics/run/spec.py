@@ -185,7 +185,9 @@ class RunSpec(ReadableObjective):
         self._check_numbers()
         self._set(cost_unit=self.unit.form)
         if self.statistics not in STATISTICS_LEVELS:
-            raise RunError(f"statistics is one of {', '.join(STATISTICS_LEVELS)}, got {self.statistics!r}")
+            raise RunError(
+                f"statistics must be one of {', '.join(STATISTICS_LEVELS)}, got {self.statistics!r}"
+            )
         first, directions = self.objectives[0], list(self.optimized.values())
         self._set(direction=directions[0] if len(directions) == 1 else None)
         measured = self.collections.get(VALIDATION, {}).get(first.feature)
@@ -197,8 +199,8 @@ class RunSpec(ReadableObjective):
         if self.checkpoints is not Keep.NONE and "checkpoint" not in self.warned:
             self.warned.add("checkpoint")
             warnings.warn(
-                "run.checkpoint keeps nothing: the run has no directory; give directory= to the run or its "
-                'objective, or checkpoints="none" if nothing must be kept',
+                "run.checkpoint saves nothing, because the run has no directory; pass directory= to the run "
+                'or its objective, or checkpoints="none" to save none',
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
@@ -217,11 +219,14 @@ class RunSpec(ReadableObjective):
         """
         if self.steps is not None:
             raise RunError(
-                f"the budget counts steps (steps {self.steps}, every {self.every}), and the engine calls "
-                "run.epochs(); loop over run.steps() there, or give epochs in place of steps and every"
+                f"the budget counts steps (steps {self.steps}, every {self.every}), but the engine calls "
+                "run.epochs(); loop over run.steps() instead, or set epochs in place of steps and every"
             )
         return _most(
-            "run.epochs(n)", "how many epochs? run.epochs(n), or epochs= with the metric", n, self.epochs
+            "run.epochs(n)",
+            "the number of epochs is missing; call run.epochs(n), or set epochs= with the metric",
+            n,
+            self.epochs,
         )
 
     def most_steps(self, n: int | None, every: int | None, size: int) -> tuple[int, int, int]:
@@ -232,17 +237,25 @@ class RunSpec(ReadableObjective):
         """
         if self.epochs is not None:
             raise RunError(
-                f"the budget counts epochs (epochs {self.epochs}), and the engine calls run.steps(); "
-                "loop over run.epochs() there, or give steps and every in place of epochs"
+                f"the budget counts epochs (epochs {self.epochs}), but the engine calls run.steps(); loop "
+                "over run.epochs() instead, or set steps and every in place of epochs"
             )
         call = "run.steps(n, every=...)"
-        most = _most(call, f"how many steps? {call}, or steps= and every= with the metric", n, self.steps)
-        missing = f"after how many steps is a report due? {call}, or steps= and every= with the metric"
+        most = _most(
+            call,
+            f"the number of steps is missing; set {call}, or steps= and every= with the metric",
+            n,
+            self.steps,
+        )
+        missing = (
+            f"the number of steps between reports is missing; set {call}, or steps= and every= with the "
+            "metric"
+        )
         every = _most("every= of run.steps", missing, self.every or every)
         _check_every(every, most)
         size = _most("size= of run.steps", "", size)
         if size > every:
-            raise RunError(f"size={size} is more than every={every}, and a pass has one report; lower it")
+            raise RunError(f"size={size} is more than every={every}, but a pass has one report; lower it")
         return most, every, size
 
     def without_checkpoints(self) -> RunSpec:
@@ -344,12 +357,14 @@ class RunSpec(ReadableObjective):
         if (self.steps is None) != (self.every is None):
             given, other = ("every", "steps") if self.steps is None else ("steps", "every")
             raise RunError(
-                f"steps and every come together: {given} is {getattr(self, given)}; give {other} too"
+                f"steps and every belong together: {given} is {getattr(self, given)}; set {other} too"
             )
         if self.steps is not None and self.every is not None:
             _check_every(self.every, self.steps)
         if self.epochs is not None and self.steps is not None:
-            raise RunError(f"a run counts epochs or steps, got epochs={self.epochs} and steps={self.steps}")
+            raise RunError(
+                f"a run counts either epochs or steps, got epochs={self.epochs} and steps={self.steps}"
+            )
         if self.target is not None and not math.isfinite(self.target):
             raise RunError(f"target must be a finite number, got {self.target!r}")
         if self.trial_time is not None and not (math.isfinite(self.trial_time) and self.trial_time > 0):
@@ -358,7 +373,9 @@ class RunSpec(ReadableObjective):
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
         if len(self.optimized) > 1 and (self.tol or self.target is not None):
             word = "tol" if self.tol else "target"
-            raise RunError(f"{word} is in the unit of one metric; leave it out, as several are optimized")
+            raise RunError(
+                f"{word} is in the unit of one metric; leave it out, because several are optimized"
+            )
 
 
 @overload
@@ -387,7 +404,9 @@ def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any)
     category(num_classes=10)
     """
     if train is not None and not callable(train):
-        raise RunError(f"an engine is a function train(params, run), got {train!r}; its output is output=")
+        raise RunError(
+            f"an engine must be a function train(params, run), got {train!r}; pass its output as output="
+        )
     is_resolved = output is None or callable(output) or isinstance(output, Mapping)
     feature = output if is_resolved else parse_feature(output)  # type: ignore[arg-type]  # one output is left
 
@@ -413,7 +432,7 @@ def _most(call: str, missing: str, *limits: int | None) -> int:
     stated = [limit for limit in limits if limit is not None]
     for limit in stated:
         if isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1:
-            raise RunError(f"{call} takes a whole number of at least 1, got {limit!r}")
+            raise RunError(f"{call} must be a whole number of at least 1, got {limit!r}")
     if not stated:
         raise RunError(missing)
     return min(stated)
@@ -423,7 +442,7 @@ def _check_every(every: int, steps: int) -> None:
     """Check that a run makes a report before its last step."""
     if every > steps:
         raise RunError(
-            f"every={every} is more than the {steps} steps of the run, which has no report; lower it"
+            f"every={every} is more than the {steps} steps of the run, so it would never report; lower it"
         )
 
 
@@ -432,7 +451,7 @@ def _features(output: Outputs | None) -> Features:
     if not isinstance(output, Mapping):
         return {None: None if output is None else parse_feature(output)}
     if not output:
-        raise RunError("output= is a mapping without an output; name each, as in {'intent': Category(5)}")
+        raise RunError("output= is an empty mapping; name each output, as in {'intent': Category(5)}")
     return {check_output_name(name): parse_feature(feature) for name, feature in output.items()}
 
 

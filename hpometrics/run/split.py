@@ -66,7 +66,7 @@ class EpochValues:
         kinds = dict.fromkeys(map(value_name, values), kind)
         if clash := kinds.keys() & self._kinds.keys():
             other = self._kinds[min(clash)]
-            raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; name them apart")
+            raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; use two names")
         self._kinds |= kinds
         self.values |= values
         self.reasons |= reasons
@@ -101,7 +101,7 @@ class EpochValues:
         for name, value in self.values.items():
             if isinstance(value, list) and name in self._spec.optimized:
                 self.values[name] = math.nan
-                self.reasons[name] = f"a search optimizes one number, and this is {shape_of(value)}"
+                self.reasons[name] = f"a search optimizes one number, but this is {shape_of(value)}"
             elif not isinstance(value, list) and not math.isfinite(value):
                 self.values[name] = math.nan
                 self.reasons.setdefault(name, f"the value is {value}")
@@ -109,7 +109,7 @@ class EpochValues:
     def _why_missing(self, spec: MetricSpec) -> str:
         front = f"{spec.task}/"
         if spec.task not in (None, ALL_TASKS) and not any(name.startswith(front) for name in self.values):
-            return f"no update of this epoch names the task {spec.task!r}"
+            return f"no update in this epoch names the task {spec.task!r}"
         if spec.combined is None:
             return _why_not_there(spec.name, spec.reported)
         term = spec.combined.lacking(self.values, self._tasks)
@@ -131,7 +131,7 @@ def value_name(name: str) -> str:
 
 def _why_not_there(name: str, recorded: bool) -> str:
     if (entry := diagnostic(name)) is not None:
-        return f"{NOT_MEASURED} in this epoch; it comes from {entry.comes_from}"
+        return f"{NOT_MEASURED} in this epoch; {entry.comes_from} reports it"
     return NOT_LOGGED if recorded else NOT_MEASURED
 
 
@@ -153,7 +153,7 @@ class SplitMetrics:
     def __init__(self, split: str, prototypes: Mapping[str | None, TaskCollection] | None) -> None:
         check_split(split)
         if not prototypes:
-            raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
+            raise RunError("this run measures no metric, so there is nothing to update; use log() for values")
         self._split, self._prefix = split, name_in_record(split, "")
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
         self.void: dict[tuple[str | None, str | None], str] = {}
@@ -250,7 +250,7 @@ class SplitMetrics:
         if None in self._live:
             raise RunError(f"this run has one output, without a name; leave feature={output!r} out")
         names = ", ".join(map(repr, self._live))
-        raise RunError(f"feature= says which output a batch is of, one of {names}; got {output!r}")
+        raise RunError(f"feature= must name the output of the batch, one of {names}; got {output!r}")
 
     def measured(self) -> Iterator[Measured]:
         """Yield the collection of each task of each output, and why its values do not count."""
@@ -370,7 +370,7 @@ class ObjectiveRows:
         try:
             if self._without is not None:
                 raise NoRowValuesError(
-                    f"rank {self._without} keeps none; give all ranks the same statistics="
+                    f"rank {self._without} stores none; pass the same statistics= on all ranks"
                 )
             if len(tasks) < 2:
                 only = next(iter(tasks.values()), _TaskRows(self._spec))
@@ -393,9 +393,7 @@ class ObjectiveRows:
     def _warn(self, reason: str) -> None:
         if self._spec.statistics == "rows" and "rows" not in self._spec.warned:
             self._spec.warned.add("rows")
-            warnings.warn(
-                f"no row values are kept, so a confirmation compares seeds only: {reason}", stacklevel=2
-            )
+            warnings.warn(f"no row values are stored, so confirm compares seeds only: {reason}", stacklevel=2)
 
 
 class _TaskRows:
@@ -447,9 +445,9 @@ class _TaskRows:
         if not self._clusters:
             return StoredRows(name, rows.method, self._digest.text, value, rows.values)
         if self._has_unclustered:
-            raise NoRowValuesError("only some updates have by=")
+            raise NoRowValuesError("only some updates pass by=")
         if not rows.of_single_rows or len(rows.values) != len(self._clusters):
-            raise NoRowValuesError(f"{name} has no value of a single row, so by= cannot sum them")
+            raise NoRowValuesError(f"{name} has no value for a single row, so by= cannot add them up")
         numbers = numbered(self._clusters)
         self._digest.add(numbers)
         (sums,) = by_cluster(rows.values[None], numbers)
@@ -473,7 +471,7 @@ def check_split(split: str) -> None:
         RunError: the split does not exist.
     """
     if split not in SPLITS:
-        raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
+        raise RunError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
 
 
 def name_in_record(split: str, name: str) -> str:

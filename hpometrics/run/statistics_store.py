@@ -282,7 +282,7 @@ def snapshots_of(measured: Iterable[Measured], level: StatisticsLevel) -> tuple[
             room -= size
             chosen[index][label] = state
         else:
-            left_out[index][label] = f"it has {size} bytes, and up to {MOST_BYTES} are kept of an epoch"
+            left_out[index][label] = f"it has {size} bytes, but at most {MOST_BYTES} are stored per epoch"
     return tuple(map(_part, parts, chosen, left_out))
 
 
@@ -481,8 +481,10 @@ def read_statistics(directory: Path) -> Iterator[EpochStatistics]:
             try:
                 yield EpochStatistics.from_line(line)
             except NewerFormatError:  # the trial's file was read before, and is not newer
-                raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
+                raise RecordError(
+                    f"{path}:{number}: is damaged: {TRIAL_FILE} does not have this format"
+                ) from None
             except RecordError as err:
                 raise RecordError(
-                    f"{path}:{number}: {err}; move the file away to read recorded metrics alone"
+                    f"{path}:{number}: {err}; move the file away to read only the recorded metrics"
                 ) from err

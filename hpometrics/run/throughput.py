@@ -169,7 +169,7 @@ class Throughput:
         """
         tasks = self._splits.setdefault(split, {})
         if tasks and (task is None) != (None in tasks):
-            raise RunError(f"either every {split} batch of an epoch names its task or none does")
+            raise RunError(f"either all {split} batches of an epoch must name their task, or none")
         if task not in tasks:
             tasks[task] = _Sums()
         tasks[task].add(counts, feature)
@@ -253,7 +253,7 @@ def _sum_of(name: str, counts: Any, rows: int) -> tuple[Count, Count]:
 def _check_count(name: str, counts: Any, rows: int, whole: bool) -> None:
     if not whole or counts.ndim != 1 or len(counts) != rows:
         raise MetricInputError(
-            f"{name} is one whole number per row, shape ({rows},) here; got {counts.dtype} of shape "
+            f"{name} must be one whole number per row, shape ({rows},) here; got {counts.dtype} of shape "
             f"{tuple(counts.shape)}"
         )
 

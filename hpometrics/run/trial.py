@@ -114,7 +114,7 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
 @cache  # once per process
 def _warn_shared() -> None:
     warnings.warn(
-        "seeded trials overlap in this process and share its random streams, so the seed does not repeat "
+        "seeded trials overlap in this process and share its random streams, so the seed cannot reproduce "
         "them; leave n_jobs= at 1 and start several processes",
         RuntimeWarning,
         stacklevel=1,  # the caller is a pool of the host
@@ -248,7 +248,7 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     if earlier is not None and earlier.given != params:
         raise RecordError(
             f"{directory} is the trial with {dict(earlier.given)}, not {dict(params)}: another seed, space "
-            "or sampler drew it; give this search its own directory, or the seed and space of that trial"
+            "or sampler drew it; use another directory for this search, or the seed and space of that trial"
         )
     return earlier
 
@@ -283,7 +283,9 @@ def _train(
     run = None
     try:
         if spec.unit.name == "gpu_seconds" and not trial_record.gpus:
-            raise RunError("cost_unit is gpu_seconds, and the trial's process has no GPU; choose seconds")
+            raise RunError(
+                "cost_unit is gpu_seconds, but the process of the trial has no GPU; choose seconds"
+            )
         run = make_run()
         with run:
             returned = train(deepcopy(dict(trial_record.params)), run)
@@ -342,12 +344,13 @@ def _failure(
     costs = [epoch.number(cost) for epoch in run.history]
     if negative := [value for value in costs if value < 0]:
         return NoFiniteValueError(
-            f"its cost is what it logs as {cost}, at least 0 in each epoch; got {negative[0]:g}"
+            f"its cost is the logged value {cost}, which must be at least 0 in each epoch; got "
+            f"{negative[0]:g}"
         )
     if not _lacks_cost(run):
         return None
     return NoFiniteValueError(
-        f"its cost is what it logs as {cost}, which no epoch has; call run.log({cost}=...) in each epoch"
+        f"its cost is the logged value {cost}, which no epoch has; call run.log({cost}=...) in each epoch"
     )
 
 
@@ -443,7 +446,7 @@ def _passed_on(failure: BaseException) -> RunError:
     # Rust's panic, whose class PyO3 creates anew in each extension module
     is_panic = type(failure).__module__ == "pyo3_runtime" and not isinstance(failure, Exception)
     what = "a panic of compiled code" if is_panic else kinds.get(type(failure), "an exception")
-    passed_on = RunError(f"train ended its trial by {what}: {format_error(failure)}")
+    passed_on = RunError(f"train ended its trial with {what}: {format_error(failure)}")
     passed_on.__cause__ = failure
     return passed_on
 

@@ -114,8 +114,8 @@ class Trials:
         (rows, first), *_ = self._rows.items()
         warnings.warn(
             f"trial {trial.number} was measured on other validation rows than trial {first} "
-            f"({trial.targets}, not {rows}), so their values differ for reasons other than their params; use "
-            "the same rows in every trial, for example with a fixed seed for the split",
+            f"({trial.targets}, not {rows}), so their values differ for more reasons than their params; "
+            "use the same rows in every trial, for example with a fixed seed for the split",
             stacklevel=3,
         )
 

@@ -173,7 +173,7 @@ def test_scores_of_many_classes_are_left_out_and_this_is_said(classes, written):
     assert (len(told.get("logits", [])) == classes) is written
     assert ("left_out" in told) is not written
     if not written:
-        assert told["left_out"] == {"logits": "101 classes; those of at most 100 are written"}
+        assert told["left_out"] == {"logits": "101 classes; at most 100 are written"}
 
 
 def test_each_split_has_examples_of_its_own():
@@ -332,7 +332,9 @@ class Rooted(MeanMetric):
 def test_a_metric_of_a_whole_batch_is_refused_with_the_first_one():
     """Nothing could be tried before: of a metric that was never registered no output is known."""
     run = Run(metric=Rooted(), track_examples=True)
-    with pytest.raises(RunError, match="rooted, which has no value per example: the first batch's value"):
+    with pytest.raises(
+        RunError, match="rooted, which has no value per example: the value of the first batch"
+    ):
         run.update(predictions=[1.0, 2.0], target=[0.0, 0.0])
 
 
@@ -340,17 +342,17 @@ def test_one_loss_for_a_batch_ranks_nothing():
     """`loss` takes a value per row or one for all; the second has no examples."""
     run = Run(metric="loss", output=Number(), track_examples=True)
     run.update(predictions=[1.0, 2.0], target=[0.0, 0.0], loss=torch.tensor([0.25, 0.5]))
-    with pytest.raises(RunError, match="loss, which was given one value for a whole batch"):
+    with pytest.raises(RunError, match="loss, which got one value for a whole batch"):
         run.update(predictions=[1.0, 2.0], target=[0.0, 0.0], loss=0.5)
 
 
 @pytest.mark.parametrize(
     ("examples", "text"),
     [
-        (["a"], "one entry per row, the batch has 2 rows; got 1 of them"),
-        ("ab", "one entry per row, the batch has 2 rows; got str"),
-        ([math.nan, 1], r"strict JSON holds .* got float nan in row 0"),
-        ([{1}, 1], r"strict JSON holds .* got set \{1\} in row 0"),
+        (["a"], "one entry per row, and the batch has 2 rows; got 1 of them"),
+        ("ab", "one entry per row, and the batch has 2 rows; got str"),
+        ([math.nan, 1], r"strict JSON values .* got float nan in row 0"),
+        ([{1}, 1], r"strict JSON values \(text, .* got set \{1\} in row 0"),
     ],
 )
 def test_what_is_said_of_examples_is_checked(examples, text):
@@ -394,7 +396,7 @@ def test_a_damaged_file_is_said(tmp_path):
     """With its path and line."""
     path = tmp_path / "examples.jsonl"
     path.write_text('{"rank": "best"}\nnonsense\n')
-    with pytest.raises(RecordError, match=r"examples\.jsonl:2: holds no example"):
+    with pytest.raises(RecordError, match=r"examples\.jsonl:2: does not hold an example"):
         read_examples(path)
 
 

@@ -130,7 +130,7 @@ def keep_states(run: Run) -> None:
         run.checkpoint(model=torch.nn.Linear(1, 1))
 
 
-UNKEPT = "run.checkpoint keeps nothing: the run has no directory; give directory="
+UNKEPT = "run.checkpoint saves nothing, because the run has no directory; pass directory="
 
 
 @pytest.mark.parametrize("host", [None, optuna.trial.FixedTrial({})], ids=["none", "trial"])
@@ -313,7 +313,7 @@ class Odd:
 @pytest.mark.parametrize(
     ("thing", "text"),
     [
-        (Odd(), r"checkpoint\(x=\.\.\.\): its state holds a function, which cannot be stored safely"),
+        (Odd(), r"checkpoint\(x=\.\.\.\): its state contains a function, which cannot be stored safely"),
         (3, r"checkpoint\(x=\.\.\.\) needs an object with state_dict, got int"),
     ],
 )
@@ -327,10 +327,10 @@ def test_restore_says_what_is_missing(tmp_path):
     """An object that was never stored, and a restore in the middle of a run."""
     losses(tmp_path, [0.4])
     run = Run(spec=RunSpec(LOSS), directory=tmp_path)
-    with pytest.raises(RunError, match=r"optimizer=\.\.\.: the checkpoint holds model"):
+    with pytest.raises(RunError, match=r"optimizer=\.\.\.: the checkpoint contains model"):
         run.restore(optimizer=torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1))
     run.log(loss=1.0)
-    with pytest.raises(RunError, match="restore comes before the first epoch"):
+    with pytest.raises(RunError, match="call restore before the first epoch"):
         run.restore()
     run.close()
 
@@ -344,7 +344,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     for path in (rubbish, evil, tmp_path / "missing.pt"):
         with pytest.raises(RecordError, match=r"is not a checkpoint: "):
             load_checkpoint(path)
-    with pytest.raises(RecordError, match="is not a checkpoint: it must hold epoch, random, states"):
+    with pytest.raises(RecordError, match="is not a checkpoint: it must contain epoch, random, states"):
         load_checkpoint(other)
 
 
@@ -375,7 +375,7 @@ def test_a_damaged_checkpoint_costs_its_epochs_alone(tmp_path, damage, earlier):
     damage(tmp_path / "checkpoints/epoch-0002.pt")
     if not earlier:
         (tmp_path / "checkpoints/epoch-0001.pt").unlink()
-    start = "goes on after epoch 1" if earlier else "begins again"
+    start = "continues after epoch 1" if earlier else "begins again"
     text = rf"epoch-0002\.pt: is .*; kept as epoch-0002\.pt\.damaged-1, the trial {start}"
     with pytest.warns(UserWarning, match=text) as said:
         run, _, done = losses(tmp_path, [0.4, 0.1, 0.3, 0.2])

@@ -88,5 +88,5 @@ def test_a_run_that_does_not_take_the_state_is_refused(tmp_path):
 
 def test_nothing_donated_is_an_error(tmp_path):
     """A directory without a checkpoint is named."""
-    with pytest.raises(RecordError, match=f"{tmp_path}: holds no checkpoint"):
+    with pytest.raises(RecordError, match=f"{tmp_path}: has no checkpoint"):
         Checkpoints(tmp_path / "own").adopt(0, tmp_path, seed=3)

@@ -344,7 +344,7 @@ def test_all_ranks_carry_out_all_repeats(ranked):
 def test_a_run_is_made_in_its_group(ranked):
     """One that was made before knows nothing of the other ranks."""
     for each in ranked["early"]:
-        assert each["refused"].startswith("the run was created in a group of 1 processes, and now")
+        assert each["refused"].startswith("the run was created in a group of 1 processes, but now")
 
 
 def dying(rank: int, folder: Path) -> None:
@@ -367,4 +367,4 @@ def test_a_rank_that_is_gone_is_noticed(tmp_path):
     assert [process.ended() for process in processes] == [0, 0]
     first, second = ((tmp_path / str(rank)).read_text() for rank in range(2))
     assert second == "ValueError: out of memory"
-    assert first.startswith("RankError: rank 0 waited in vain for the other ranks")
+    assert first.startswith("RankError: rank 0 timed out while waiting for the other ranks")

@@ -238,8 +238,8 @@ def test_two_optimizers_have_names():
     assert (values["gnorm"], values["critic.gnorm"], values["critic.lr"]) == (1.0, 6.0, 0.2)
     assert (values["total_train_updates"], values["critic.total_train_updates"]) == (1.0, 2.0)
     for name, told in [
-        (None, "the run is watched already"),
-        ("critic", "'critic' already"),
+        (None, "the run is already watched;"),
+        ("critic", "a watch is called 'critic'"),
         ("a b", "a word"),
     ]:
         with pytest.raises(RunError, match=told):
@@ -249,14 +249,14 @@ def test_two_optimizers_have_names():
 @pytest.mark.parametrize("max_norm", [0, -1.0, math.nan, math.inf])
 def test_a_norm_to_clip_to_is_above_zero(max_norm):
     """Anything else would stop the training or do nothing."""
-    with pytest.raises(RunError, match="max_norm is a finite number above 0"):
+    with pytest.raises(RunError, match="max_norm must be a finite number above 0"):
         Run(metric=LOSS).watch(*weight(), max_norm=max_norm)
 
 
 @pytest.mark.parametrize("every", [0, -2, 1.5, True])
 def test_steps_are_counted_from_one(every):
     """Every 0th step would be none."""
-    with pytest.raises(RunError, match="every is a whole number of steps from 1 on"):
+    with pytest.raises(RunError, match="every must be a whole number of steps, at least 1, got"):
         Run(metric=LOSS).watch(*weight(), every=every)
 
 

@@ -130,8 +130,12 @@ def test_an_undefined_value_is_nan_with_its_reason():
 @pytest.mark.parametrize(
     ("record", "error", "text"),
     [
-        (lambda run: run.record_local("accuracy", [SumMetric(1)] * 2), RunError, "'accuracy' is measured by"),
-        (lambda run: run.record_global("accuracy", SumMetric(1)), RunError, "call yours by another name"),
+        (
+            lambda run: run.record_local("accuracy", [SumMetric(1)] * 2),
+            RunError,
+            "this run already measures 'accuracy'; log",
+        ),
+        (lambda run: run.record_global("accuracy", SumMetric(1)), RunError, "log yours under another name"),
         (lambda run: run.record_local("x", [SumMetric(1)]), RunError, "got 1 for the 2 rows of the last"),
         (lambda run: run.record_local("x", [SumMetric(1)], task=["a", "b"]), RunError, "got 1 for 2 tasks"),
         (
@@ -139,10 +143,10 @@ def test_an_undefined_value_is_nan_with_its_reason():
             RunError,
             "some recorded values name a",
         ),
-        (lambda run: run.record_local("a/x", [SumMetric(1)] * 2), MetricNameError, "of a metric alone"),
+        (lambda run: run.record_local("a/x", [SumMetric(1)] * 2), MetricNameError, "of a metric, as"),
         (lambda run: run.record_global("g", SumMetric(1)), AdditionError, "'g': only values of one type"),
         (lambda run: run.evaluate_response({}, None, {}), RunError, r"the run has no teacher \(none has\)"),
-        (lambda run: run.teach(3), RunError, "or is a function of these and metrics; got int"),
+        (lambda run: run.teach(3), RunError, "or be a function of these and metrics; got int"),
     ],
 )
 def test_what_would_merge_silently_or_be_lost_is_refused(record, error, text):
@@ -158,11 +162,11 @@ def test_what_would_merge_silently_or_be_lost_is_refused(record, error, text):
 def test_local_values_are_given_once_and_after_their_update():
     """Twice for one batch would count it twice; before any update nobody knows whose they are."""
     run = run_of()
-    with pytest.raises(RunError, match=r"comes after run\.update\(\.\.\.\)"):
+    with pytest.raises(RunError, match=r"must follow the run\.update\(\.\.\.\)"):
         run.record_local("n", [SumMetric(1)])
     run.update(predictions=TWO, target=TWO)
     run.record_local("n", [SumMetric(1)] * 2)
-    with pytest.raises(RunError, match="this batch has its values already"):
+    with pytest.raises(RunError, match="this batch already has its values"):
         run.record_local("n", [SumMetric(1)] * 2)
 
 
@@ -190,7 +194,7 @@ def test_what_a_watch_measures_is_not_logged_as_well():
     run = run_of()
     run.watch(model, torch.optim.SGD(model.parameters(), lr=0.5))
     run.log(lr=0.1)
-    with pytest.raises(RunError, match="lr: both watched and logged; name them apart"):
+    with pytest.raises(RunError, match="lr: both watched and logged; use two names"):
         run.close()
 
 

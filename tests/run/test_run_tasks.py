@@ -109,7 +109,7 @@ def test_a_mixed_batch_that_is_refused_is_taken_by_no_task():
     [
         ([{"task": "all"}], MetricNameError, "and not 'all'; got 'all'"),
         ([{"task": "a/b"}], MetricNameError, "text without '/', ':', "),
-        ([{"task": ["a", "b"]}], MetricInputError, "a task for each of 2 rows, and predictions= has 1 rows"),
+        ([{"task": ["a", "b"]}], MetricInputError, "are tasks for 2 rows, but predictions= has 1 rows"),
         ([{"task": "a"}, {}], MetricInputError, "some updates name a task and some do not"),
         ([{"feature": "intent"}], RunError, "one output, without a name; leave feature='intent' out"),
     ],
@@ -127,7 +127,7 @@ def test_a_task_without_an_update_is_no_value():
     run = Run(metric="b/accuracy", output=Binary())
     for _ in run.epochs(1):
         run.update(task="a", predictions=ONE, target=ONE)
-    assert run.history[0].reasons["b/accuracy"] == "no update of this epoch names the task 'b'"
+    assert run.history[0].reasons["b/accuracy"] == "no update in this epoch names the task 'b'"
 
 
 def of_both(run: Run) -> None:
@@ -156,13 +156,17 @@ def test_outputs_and_tasks_go_together():
 @pytest.mark.parametrize(
     ("facts", "error", "text"),
     [
-        ({"metric": "loss"}, MetricNameError, r"several outputs; name one of them: intent.loss, price.loss"),
-        ({"metric": "reply.mae"}, MetricNameError, "no output 'reply'; there are intent, price"),
-        ({"metric": "bleu_4"}, Exception, r"no output has a metric 'bleu_4'; there are intent \(category\)"),
-        ({"metric": "a/intent.accuracy(tasks=micro)"}, MetricNameError, "leave it or the task a out"),
-        ({"metric": "intent.accuracy(tasks=mean)"}, MetricNameError, "tasks= is macro .* got 'mean'"),
-        ({"metric": "mae", "output": {"combined": Number()}}, MetricNameError, "is not 'combined'"),
-        ({"metric": "mae", "output": {}}, RunError, "a mapping without an output"),
+        ({"metric": "loss"}, MetricNameError, r"several outputs; choose one: intent.loss, price.loss"),
+        ({"metric": "reply.mae"}, MetricNameError, "no output 'reply'; the outputs are intent, price"),
+        (
+            {"metric": "bleu_4"},
+            Exception,
+            r"no output has a metric 'bleu_4'; the metrics are intent \(category\)",
+        ),
+        ({"metric": "a/intent.accuracy(tasks=micro)"}, MetricNameError, "leave out either it or the task a"),
+        ({"metric": "intent.accuracy(tasks=mean)"}, MetricNameError, "tasks= must be macro .* got 'mean'"),
+        ({"metric": "mae", "output": {"combined": Number()}}, MetricNameError, "and not 'combined'"),
+        ({"metric": "mae", "output": {}}, RunError, "name each output"),
     ],
 )
 def test_a_name_that_could_mean_several_things_is_refused(facts, error, text):
@@ -261,7 +265,7 @@ def test_a_weighted_combination_of_one_task_can_steer():
 def test_a_combination_of_a_task_that_was_not_met_is_nan():
     """The reason is the task, or else the term."""
     for task, reason in (
-        ("c", "no update of this epoch names the task 'c'"),
+        ("c", "no update in this epoch names the task 'c'"),
         ("b", "cost was not logged in this epoch"),
     ):
         cost = {"weight": 1, "direction": "min"}
@@ -302,17 +306,20 @@ def test_values_recorded_per_example_are_terms_of_each_task():
 @pytest.mark.parametrize(
     ("terms", "text"),
     [
-        ({}, "takes a weight for each metric"),
+        ({}, "needs a weight for each metric"),
         (
             {"gpu_mem": 0.001},
             r"gpu_mem has no direction.* state one: \{gpu_mem: \{weight: 0.001, direction: min",
         ),
         ({"cost": 1}, r"If the engine reports it, state its direction: \{cost: \{weight: 1, direction: min"),
-        ({"exps": {"weight": 1, "direction": "min"}}, "exps must be maximized, but direction says minimize"),
-        ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are one value, f1; give it one weight"),
-        ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy has a weight and a direction, got sign"),
+        (
+            {"exps": {"weight": 1, "direction": "min"}},
+            "exps must be maximized, but direction is minimize",
+        ),
+        ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are the same value, f1; give it one weight"),
+        ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy must have a weight and a direction, got sign"),
         ({"test:cost": {"weight": 1, "direction": "min"}}, "uses validation values; write cost"),
-        ({"accuracy": -1}, "the weight of accuracy is a number above 0, got -1"),
+        ({"accuracy": -1}, "the weight of accuracy must be a number above 0, got -1;"),
         ({"accuracy": True}, "got True"),
         ({"confusion_matrix": 1}, "has no direction"),
         ({"test:accuracy": 1}, "uses validation values"),
@@ -327,7 +334,7 @@ def test_a_combination_that_makes_no_sense_is_refused(terms, text):
 def test_an_unknown_metric_says_how_a_value_of_the_engine_is_named():
     """In a sentence of its own."""
     with pytest.raises(
-        UnknownMetricError, match=r"lists all \d+\. If the engine reports it by run\.log, state"
+        UnknownMetricError, match=r"lists all \d+\. If the engine reports it with run\.log, state"
     ):
         RunSpec("cost", output=Binary())
 

@@ -48,35 +48,35 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
             "roc_auc",
             {"direction": "minimize"},
             DirectionError,
-            "roc_auc must be maximized, but direction= says minimize",
+            "roc_auc must be maximized, but direction= is minimize",
         ),
         (
             LOSS,
             {"direction": "maximize"},
             DirectionError,
-            "loss must be minimized, but direction= says maximize",
+            "loss must be minimized, but direction= is maximize",
         ),
         (
             {"metric": "x", "direction": "min"},
             {"direction": "max"},
             DirectionError,
-            "its own direction is min",
+            "its direction is min",
         ),
         ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'maximize'\)"),
-        ([], {}, RunError, "metric= is a list without a metric"),
-        (["roc_auc", "brier", "auroc"], {}, RunError, "roc_auc is among the objectives twice"),
+        ([], {}, RunError, "metric= is an empty list; name the metric"),
+        (["roc_auc", "brier", "auroc"], {}, RunError, "roc_auc is listed twice among the objectives"),
         (
             ["roc_auc", "brier"],
             {"direction": "minimize"},
             DirectionError,
-            "direction= states the direction of one metric, got 2 metrics",
+            "direction= applies to one metric, got 2 metrics",
         ),
         (["roc_auc", "brier"], {"target": 0.9}, RunError, "target is in the unit of one metric"),
         (["roc_auc", "brier"], {"tol": 0.1}, RunError, "tol is in the unit of one metric"),
-        ("test:roc_auc", {}, RunError, "only validation values steer a search"),
-        (3, {}, RunError, "a metric is a name, a Metric or Reported"),
+        ("test:roc_auc", {}, RunError, "only validation values can steer a search"),
+        (3, {}, RunError, "a metric must be a name, a Metric or Reported"),
         ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
-        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or output="),
+        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or"),
         ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
         (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
         ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),
@@ -112,5 +112,5 @@ def test_an_engine_needs_no_facts():
         return "itself"
 
     assert engine_facts(train) == {} and train({}, None) == "itself"
-    with pytest.raises(RunError, match=r"train\(params, run\), got 'category'; its output is output="):
+    with pytest.raises(RunError, match=r"train\(params, run\), got 'category'; pass its output as output="):
         engine("category")

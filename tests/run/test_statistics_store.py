@@ -158,7 +158,7 @@ def test_small_has_a_bound(tmp_path, monkeypatch):
     train(tmp_path, 1)
     (part,) = next(read_statistics(tmp_path)).parts
     assert not part.statistics
-    assert part.left_out == {"Confusion()": "it has 72 bytes, and up to 60 are kept of an epoch"}
+    assert part.left_out == {"Confusion()": "it has 72 bytes, but at most 60 are stored per epoch"}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_rows_that_are_not_finite_void_what_is_kept(tmp_path):
 
 def test_what_to_keep_is_one_of_four():
     """Refused before the first trial."""
-    with pytest.raises(RunError, match="statistics is one of small, rows, all, none, got 'some'"):
+    with pytest.raises(RunError, match="statistics must be one of small, rows, all, none, got 'some'"):
         RunSpec("accuracy", output=Category(3), statistics="some")
 
 
@@ -433,8 +433,8 @@ def test_rows_of_other_users_are_other_rows(tmp_path):
 @pytest.mark.parametrize(
     ("metric", "updates", "reason"),
     [
-        ("accuracy", [[1, 2], None], "only some updates have by="),
-        ("average_precision", [[1, 2], [1, 3]], "average_precision has no value of a single row"),
+        ("accuracy", [[1, 2], None], "only some updates pass by="),
+        ("average_precision", [[1, 2], [1, 3]], "average_precision has no value for a single row"),
         ("f1", [[1, 2], [1, 3]], None),
     ],
 )
@@ -453,7 +453,7 @@ def test_each_row_has_an_id(ids, came):
     """Or the update is refused before any row is measured, kept or not."""
     run = run_of(None)
     with pytest.raises(
-        MetricInputError, match=f"by= has one entry per row, the batch has 2 rows; got {came}"
+        MetricInputError, match=f"by= needs one entry per row, and the batch has 2 rows; got {came}"
     ):
         run.update(predictions=[1, 1], target=[1, 0], by=ids)
     assert not run.updated

@@ -112,7 +112,7 @@ def rows_of_one(rank: int, folder: Path) -> None:
         update(run, 2 * rank, "rows")
 
 
-@pytest.mark.filterwarnings("ignore:no row values are kept.*rank 1 keeps none:UserWarning")
+@pytest.mark.filterwarnings("ignore:no row values.*rank 1 keeps none:UserWarning")
 def test_the_rows_of_one_rank_alone_are_not_kept(tmp_path):
     """They would be a part of those that the value is of."""
     on_ranks(2, rows_of_one, tmp_path)

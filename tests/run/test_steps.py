@@ -123,12 +123,20 @@ def test_the_spec_ends_a_trainer_that_reports_where_it_likes():
 @pytest.mark.parametrize(
     ("call", "facts", "error"),
     [
-        (lambda run: run.steps(10), {}, r"after how many steps is a report due\? run\.steps\(n, every"),
-        (lambda run: run.steps(every=5), {}, r"how many steps\? run\.steps\(n, every=\.\.\.\), or steps="),
+        (
+            lambda run: run.steps(10),
+            {},
+            r"the number of steps between reports is missing; set run\.steps\(n, every",
+        ),
+        (
+            lambda run: run.steps(every=5),
+            {},
+            r"the number of steps is missing; set run\.steps\(n, every=\.\.\.\), or steps=",
+        ),
         (
             lambda run: run.steps(10, every=0),
             {},
-            "every= of run.steps takes a whole number of at least 1, got 0",
+            "every= of run.steps must be a whole number of at least 1, got 0",
         ),
         (lambda run: run.steps(10, every=-2), {}, "whole number of at least 1, got -2"),
         (lambda run: run.steps(10, every="30s"), {}, "whole number of at least 1, got '30s'"),
@@ -136,23 +144,23 @@ def test_the_spec_ends_a_trainer_that_reports_where_it_likes():
         (
             lambda run: run.steps(10, every=5, size=6),
             {},
-            "size=6 is more than every=5, and a pass has one report",
+            "size=6 is more than every=5, but a pass has one report",
         ),
         (
             lambda run: run.steps(10, every=5, size=0),
             {},
-            "size= of run.steps takes a whole number of at least 1",
+            "size= of run.steps must be a whole number of at least 1",
         ),
         (lambda run: run.steps(10, every=11), {}, "every=11 is more than the 10 steps of the run"),
         (
             lambda run: run.steps(10, every=5),
             {"epochs": 3},
-            r"counts epochs \(epochs 3\), and the engine calls",
+            r"counts epochs \(epochs 3\), but the engine calls",
         ),
         (
             lambda run: run.epochs(3),
             {"steps": 10, "every": 5},
-            r"counts steps \(steps 10, every 5\), and the",
+            r"counts steps \(steps 10, every 5\), but the",
         ),
     ],
 )
@@ -165,11 +173,14 @@ def test_a_loop_that_does_not_fit_is_refused(call, facts, error):
 @pytest.mark.parametrize(
     ("facts", "error"),
     [
-        ({"steps": 10}, "steps and every come together: steps is 10; give every too"),
-        ({"every": 10}, "steps and every come together: every is 10; give steps too"),
+        ({"steps": 10}, "steps and every belong together: steps is 10; set every too"),
+        ({"every": 10}, "steps and every belong together: every is 10; set steps too"),
         ({"steps": 10, "every": 20}, "every=20 is more than the 10 steps of the run"),
         ({"steps": 10, "every": 0}, "every must be a whole number of at least 1, got 0"),
-        ({"steps": 10, "every": 5, "epochs": 2}, "a run counts epochs or steps, got epochs=2 and steps=10"),
+        (
+            {"steps": 10, "every": 5, "epochs": 2},
+            "a run counts either epochs or steps, got epochs=2 and steps=10",
+        ),
     ],
 )
 def test_a_spec_counts_epochs_or_steps(facts, error):
@@ -185,7 +196,7 @@ def test_a_record_of_epochs_does_not_go_on_by_steps(tmp_path):
             run.log(score=1.0)
     with Run(metric=SCORE, directory=tmp_path) as again:
         again.resume_record()
-        with pytest.raises(RunError, match="this run resumes after epochs"):
+        with pytest.raises(RunError, match="this run has completed epochs"):
             next(again.steps(10, every=5))
 
 

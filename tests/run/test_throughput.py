@@ -127,7 +127,9 @@ def test_tasks_have_their_own_and_one_of_all():
 
 def test_some_batches_without_a_task_are_refused():
     """Nobody could say what the value of all tasks is."""
-    with pytest.raises(RunError, match="either every validation batch of an epoch names its task or none"):
+    with pytest.raises(
+        RunError, match="either all validation batches of an epoch must name their task, or none"
+    ):
         tallied(rows(1, task="a"), rows(1))
 
 
