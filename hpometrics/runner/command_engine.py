@@ -227,7 +227,7 @@ def format_end(code: int, printed: Sequence[str] = ()) -> str:
     suffix = ", out of memory" if out_of_memory else ""
     name = _signal_name(-code if code < 0 else code - _SHELL)
     if name == "SIGKILL" and not out_of_memory:
-        suffix = ", as the system does when memory runs out"
+        suffix = ", which the system does when memory runs out"
     if code < 0:
         return f"was killed by {name or f'signal {-code}'}{suffix}"
     by_signal = f" ({name})" if name else ""
@@ -360,7 +360,7 @@ def _end_late(run: Run) -> None:
     """End a run whose time is up within an epoch; the epochs before it count."""
     if not run.history:
         raise ProgramEndError(
-            f"trial_time: the program has printed no epoch in {run.spec.trial_time:g} seconds"
+            f"trial_time: the program printed no epoch within {run.spec.trial_time:g} seconds"
         )
     run.end_late()
 

@@ -239,8 +239,8 @@ def _check_population(home: RunDirectory) -> None:
     is_other = pruner not in (*POPULATIONS, REPLAY) and ":" not in pruner
     if is_other and not any(record.exploits for record in home.records()):
         raise ConfigError(
-            f"{home.label} was a search with pruner: {pruner}, in which no trial went on from another, so it "
-            "has no schedule; name the directory of a search by pbt or pb2"
+            f"{home.label} was a search with pruner: {pruner}, in which no trial continued from another, "
+            "so it has no schedule; name the directory of a search with pbt or pb2"
         )
 
 

@@ -110,9 +110,9 @@ def _paths_by_name(plan: Plan) -> dict[str, Path]:
 def _why_absent(name: str, epoch: EpochRecord) -> str:
     run_diagnostic = diagnostic(name)
     if run_diagnostic is not None:
-        return f"is not recorded; it comes from {run_diagnostic.comes_from}"
+        return f"is not recorded; {run_diagnostic.comes_from} reports it"
     names = ", ".join(epoch.values) or "nothing"
     return (
-        f"is not recorded; there are {names}.{suggest_value(name, epoch.values)} "
-        "Have the engine report it, or leave it out"
+        f"is not recorded; the recorded values are {names}.{suggest_value(name, epoch.values)} Report it "
+        "in the engine, or leave it out"
     )

@@ -142,8 +142,8 @@ class ChosenEngine(ImportedEngine):
                 target, other = shared.setdefault(name, (one.target, fact))
                 if other != fact:
                     raise ConfigError(
-                        f"{target} states {name} {other}, and {one.target} {fact}; the engines of a sweep "
-                        "are measured alike, so state it once, in one of them or in the sweep file"
+                        f"{target} states {name} {other}, and {one.target} {fact}; all engines of a sweep "
+                        "are measured in the same way, so state it once, in one engine or in the sweep file"
                     )
         return {name: fact for name, (_, fact) in shared.items()}
 
@@ -271,7 +271,7 @@ def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
     params = plan.config.engine.params
     with _at(plan, "engine", "params"):
         if reveal_secrets(params) != params and not isinstance(engine, PlainEngine):
-            raise ConfigError("engine params are written as they are; let the stage read its secret itself")
+            raise ConfigError("engine params are stored in plain text; let the stage read its secret itself")
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
@@ -282,7 +282,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
     """
     if plan.config.budget.repeats > 1 and not isinstance(engine, PlainEngine):
         with _at(plan, "budget", "repeats"):
-            raise ConfigError("stages draw from engine.seed alone, so all repeats would be the same")
+            raise ConfigError("stages use only engine.seed, so all repeats would be identical")
     try:
         check_search(engine, spec, plan.space.params)
     except HpometricsError as err:

@@ -57,7 +57,7 @@ def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan
     try:
         priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
     except ValueError as err:
-        raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
+        raise RecordError(f"cannot read the trials of earlier sweeps: {err}") from err
     points = first_points(priors, plan.space, plan.points)
     return priors, replace(plan, points=(*plan.points, *points))
 
@@ -86,7 +86,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
         raise ConfigError(f"{home.label}: has a list or a grid of params; add these to its sweep file")
     file = file_of_study(home, storage)
     if storage == MEMORY or (file is not None and not file.exists()):
-        raise ConfigError(f"{home.label}: has no stored study to which a trial could be added")
+        raise ConfigError(f"{home.label}: has no stored study to add a trial to")
     with storing():
         opened = open_storage(file or url_of(storage))
         try:
@@ -95,7 +95,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
         finally:
             close_storage(opened)
     if number is None:
-        more = f"hpometrics run FILE --set budget.trials={(plan.trials or 0) + 1} makes room"
+        more = f"raise the budget with hpometrics run FILE --set budget.trials={(plan.trials or 0) + 1}"
         raise ConfigError(f"{home.label}: all {plan.trials} trials of its budget have begun; {more}")
     return number
 

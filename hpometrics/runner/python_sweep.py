@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Real):  # NumPy's too
         return int(value) if isinstance(value, Integral) else float(value)
     raise TypeError(
-        f"expected text, numbers, true or false, lists and mappings of them, got {type(value).__name__}"
+        f"expected text, numbers, true or false, or lists and mappings of these, got {type(value).__name__}"
     )
 
 
@@ -275,7 +275,9 @@ def _plain_output(output: Any) -> Any:
         return output
     feature = parse_feature(output)
     if parse_feature(str(feature)) != feature:
-        raise ConfigError("a sweep file cannot hold its side data; state it with @engine(output=...)")
+        raise ConfigError(
+            "a sweep file cannot contain its side data; state the output with @engine(output=...)"
+        )
     return str(feature)
 
 

@@ -214,7 +214,7 @@ class ClusterPool:
                     raise RunError(
                         f"trial {trial}, seed {number}: {_DEATHS} of its workers died: {one_line(err)}"
                     ) from err
-                self._say(f"trial {trial}, seed {number}: its worker died; another one trains it")
+                self._say(f"trial {trial}, seed {number}: its worker died; another worker trains it")
 
 
 def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership) -> None:
@@ -236,8 +236,8 @@ def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership
                 context.note(record)
         if _finished_numbers(study) == before and not (again or context.over or context.paused):
             raise RunError(
-                f"{context.directory.label}: Ray ended before the trials of the budget did, "
-                f"{len(before)} of {context.plan.trials} are done; -v shows its log"
+                f"{context.directory.label}: Ray stopped before the budget was spent: {len(before)} of "
+                f"{context.plan.trials} trials are done; -v shows its log"
             )
 
 

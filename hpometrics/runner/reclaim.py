@@ -174,7 +174,7 @@ def find_fresh_repairs(home: RunDirectory, metric: str) -> list[Repair]:
 def _format_lost(context: SweepContext, count: int) -> str:
     """Describe in one line what remains of trials that were all lost."""
     name = context.directory.display_path(context.directory.trials)
-    fate = f"they are written again as the study has them, of their epochs {context.resolved.metric} alone"
+    fate = f"they are restored from the study, which has only {context.resolved.metric} of each epoch"
     return f"{name} has lost all {count} trials: {fate}"
 
 

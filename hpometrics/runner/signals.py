@@ -46,8 +46,8 @@ def check_posix(command: str) -> None:
     """Raise on a system that lacks the process groups, signals and file locks that a sweep needs."""
     if not hasattr(os, "killpg"):
         raise ConfigError(
-            f"{command} needs a POSIX system, as Linux, got {sys.platform}; "
-            "use WSL or a container, or optimize an OptunaObjective in Python"
+            f"{command} needs a POSIX system such as Linux, got {sys.platform}; use WSL or a container, or "
+            "use an OptunaObjective in Python"
         )
 
 

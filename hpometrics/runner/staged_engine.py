@@ -61,7 +61,7 @@ class FileSettings:
         """
         engine, metrics = plan.config.engine, plan.config.metrics
         if isinstance(engine.output, Mapping):
-            raise ConfigError("an engine of stages has one output, without a name")
+            raise ConfigError("an engine of stages has a single output without a name")
         if len(metrics.optimize) > 1:
             raise ConfigError(
                 "an evaluation of engine params optimizes one metric, got "
@@ -182,7 +182,7 @@ def rebuild_evaluation(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
         target, settings = _parse_settings(record)
     except (KeyError, TypeError, ValueError) as err:
         raise RecordError(
-            f"evaluation.stated is not the record of a sweep file ({err!r}): {excerpt(repr(record), 80)}"
+            f"evaluation.stated is not a sweep file record ({err!r}): {excerpt(repr(record), 80)}"
         ) from err
     current = Path.cwd()
     copied = current / settings.given  # a project that was copied or moved is replayed with its own code
@@ -199,13 +199,13 @@ def _parse_settings(record: Mapping[str, Any]) -> tuple[str, FileSettings]:
     texts = {name: record[name] for name in ("target", "file", "given")}
     output, seed = record["output"], record["seed"]
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(output, str | None):
-        raise TypeError("a text is not a text")
+        raise TypeError("a text value is not text")
     if not is_whole(seed):
         raise TypeError("the seed is not a whole number")
     optimize = None if record["optimize"] is None else _parse_request(record["optimize"])
     track, plugins = tuple(map(_parse_request, record["track"])), tuple(record.get("plugins", ()))
     if not all(isinstance(plugin, str) for plugin in plugins):
-        raise TypeError("a plug-in is not the name of a module")
+        raise TypeError("a plug-in is not a module name")
     settings = FileSettings(optimize, track, output, seed, texts["file"], texts["given"], plugins)
     return texts["target"], settings
 
@@ -213,7 +213,7 @@ def _parse_settings(record: Mapping[str, Any]) -> tuple[str, FileSettings]:
 def _parse_request(item: Any) -> MetricRequest:
     name, direction = item
     if isinstance(item, str) or not isinstance(name, str) or not isinstance(direction, str | None):
-        raise TypeError("a metric is not a name and a direction")
+        raise TypeError("a metric needs a name and a direction")
     return name, direction
 
 
@@ -233,14 +233,14 @@ METRIC = Kind("metric", lambda target: _is_kind(target, TupleMetric, Metric))
 def _make_varied(target: Any, settings: FileSettings, folders: Folders) -> TunableEvaluation:
     if isinstance(target, TunableEvaluation):
         if settings.optimize is not None or settings.output is not None:
-            raise ConfigError("states its own metrics and output; leave those of the file out")
+            raise ConfigError("states its own metrics and output; leave them out of the sweep file")
         return target
     engine = target() if isinstance(target, type) else target
     if settings.optimize is not None:
         return _evaluate_by(engine, settings, folders).vary()
     if not isinstance(engine, Evaluation):
         raise ConfigError(
-            "is an engine without an evaluation; name the metric in the file, as in "
+            "is an engine without an evaluation; name the metric in the sweep file, as in "
             "metrics: {optimize: accuracy}"
         )
     seeded = copy(engine)

@@ -85,8 +85,8 @@ def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
             close_storage(storage)
     if exists and fresh:
         raise ConfigError(
-            f"--fresh: {redact_storage(place)} has a study {name!r}, which others may work on; give the "
-            "sweep another name, or delete the study with: optuna delete-study"
+            f"--fresh: {redact_storage(place)} has a study {name!r} that others may be using; rename the "
+            "sweep, or delete the study with: optuna delete-study"
         )
     _check_same(before, context)
     return before
@@ -98,7 +98,7 @@ def _check_same(before: Resolved | None, context: SweepContext) -> None:
     if fatal or (differences and not context.extend):
         lines = format_changes(differences)
         raise ConfigError(
-            f"the study {context.plan.name}: its trials were made by another sweep:\n{lines}\n"
+            f"the study {context.plan.name}: its trials belong to another sweep:\n{lines}\n"
             f"{'give the sweep another name' if fatal else '--extend goes on'}"
         )
 
@@ -204,7 +204,8 @@ def restore_study(
         restore(study, records, context.plan.space, context.plan.points, judged)
     name = f"the study {context.plan.name}" if path is None else context.directory.display_path(path)
     return (
-        f"{name} was {'damaged' if trials is None else 'not that of the trials'}, made again from them{aside}"
+        f"{name} was {'damaged' if trials is None else 'inconsistent with the trials'}, rebuilt from the "
+        f"trials{aside}"
     )
 
 
@@ -319,7 +320,7 @@ def _study_place(context: SweepContext) -> str | Path:
     storage = context.plan.config.backend.storage
     if storage == MEMORY and context.directory.records():
         raise ConfigError(
-            f"{context.directory.label}: has trials that storage: memory has forgotten; --fresh starts over"
+            f"{context.directory.label}: has trials that storage: memory has lost; --fresh starts over"
         )
     return study_file(context) or (url_of(storage) if is_shared(storage) else storage)
 

@@ -174,7 +174,7 @@ def _copy(context: SweepContext) -> DiskError | None:
         copied = copy_directory(home.path, url, context.plan.name, leave=(home.ray.name,))
     except DiskError as err:
         home.stamp.unlink(missing_ok=True)  # another run has something to do
-        text = f"results.copy_to: {err}; {home.label} is whole, and the next run copies it"
+        text = f"results.copy_to: {err}; {home.label} is complete, and the next run copies it"
         print(printable_lines(redacted(text)), file=sys.stderr, flush=True)
         return err
     context.say(f"copied {plural(copied, 'file')} to {redacted(url)}")
@@ -221,7 +221,7 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
     except KeyboardInterrupt:
         problem = "was interrupted"
     if problem:
-        text = redacted(f"on_end: {command[0]} {problem}; the sweep and its results are as before")
+        text = redacted(f"on_end: {command[0]} {problem}; the sweep and its results are unchanged")
         print(printable_lines(text), file=sys.stderr, flush=True)
 
 
@@ -288,7 +288,7 @@ def confirm_command(plan: Plan, options: Options) -> int:
     records = home.records()
     if is_open := [record.number for record in records if not record.state.finished]:
         raise ConfigError(
-            f"{home.path}: trial {is_open[0]} is not over; hpometrics run ends the search first"
+            f"{home.path}: trial {is_open[0]} has not ended; finish the search with hpometrics run first"
         )
     text = read_whole(home.sweep_file).decode()
     with (
@@ -381,14 +381,14 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
         reason = printable((record.reason or "").partition("\n")[0])
         trials.setdefault(reason, []).append(str(record.number))
     lines = [f"  {reason} (trial {', '.join(numbers)})" for reason, numbers in trials.items()]
-    head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to go on:"
+    head = f"{len(failed)} trials have failed, as many as budget.failures allows; raise it to continue:"
     return "\n".join([head, *lines])
 
 
 def _format_fault(context: SweepContext, record: TrialRecord, options: Options) -> str:
     """Return the error with which an engine fails in each trial, whole, and where it was raised."""
     home = context.directory
-    lines = ["The first trials failed alike, so no other was started:", ""]
+    lines = ["The first trials failed with the same error, so no other trial was started:", ""]
     lines += [f"  {line}".rstrip() for line in (record.reason or "").splitlines()]
     place = place_of(record)
     if place is not None:
@@ -398,7 +398,7 @@ def _format_fault(context: SweepContext, record: TrialRecord, options: Options) 
     if (home.trial(record.number) / ERROR_FILE).is_file():
         lines.append(f"  traceback: {error}")
     lines += ["", "Fix the engine and run it again:", f"  {_again(context, options)}"]
-    return "\n".join([*lines, "With budget.failures a sweep continues until that many trials have failed."])
+    return "\n".join([*lines, "With budget.failures, a sweep continues until that many trials have failed."])
 
 
 def _again(context: SweepContext, options: Options) -> str:

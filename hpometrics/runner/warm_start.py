@@ -76,7 +76,7 @@ def _read_directory(path: Path, name: str, source: str, warm: WarmStart, context
     if path.absolute() == context.directory.path:
         raise ConfigError("is the directory of this sweep; name another one")
     if name:
-        raise ConfigError(f"a run directory has one sweep; leave #{name} out")
+        raise ConfigError(f"a run directory has only one sweep; leave #{name} out")
     before = home.read()
     _check_objectives(before, now)
     differences = [
@@ -88,7 +88,7 @@ def _read_directory(path: Path, name: str, source: str, warm: WarmStart, context
     if (seed := now.config["search"]["seed"]) == before.config["search"]["seed"]:
         lines.append(f"both searches have seed {seed}, so random draws repeat: set another search.seed")
     measured = [change for change in differences if change.key.startswith(_MEASURED)]
-    reason = f"its values are not used, as {measured[0].key} differs" if measured else None
+    reason = f"its values are not used, because {measured[0].key} differs" if measured else None
     records = _rescored(home, before, now)
     prior = _gather(source, records, warm, context, reason, before.fixed)
     return replace(prior, line=prior.line + "".join(f"\n  {text}" for text in lines))
@@ -141,7 +141,7 @@ def _read_study(path: Path, name: str, source: str, warm: WarmStart, context: Sw
     """Read a study in a file; its trials have the values that it stores."""
     now = context.resolved
     if not path.is_file():
-        raise ConfigError("is neither a run directory nor the file of a study, as in study.db#name")
+        raise ConfigError("is neither a run directory nor a study file such as study.db#name")
     with opened_copy(path) as storage:
         names = search_names(storage)
         if name not in names and (name or len(names) != 1):
@@ -150,7 +150,7 @@ def _read_study(path: Path, name: str, source: str, warm: WarmStart, context: Sw
         study = optuna.load_study(study_name=name or names[0], storage=storage)
         check_direction(study, now.optimized)
         records = name_values(study_records(study), metrics_of(study), list(now.optimized))
-    reason = None if warm.values else "its values are not used, as a study does not name its engine"
+    reason = None if warm.values else "its values are not used, because a study does not name its engine"
     return _gather(source, records, warm, context, reason)
 
 

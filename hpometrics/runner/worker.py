@@ -55,12 +55,10 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     if home.resolved.exists():
         stored = home.read().name
         if stored != resolved.name:
-            raise ConfigError(
-                f"{home.path}: is the directory of {stored}, not of {resolved.name}; give --dir"
-            )
+            raise ConfigError(f"{home.path}: is the directory of {stored}, not of {resolved.name}; set --dir")
         return home
     if home.path.is_dir() and any(home.path.iterdir()):
-        raise ConfigError(f"{home.path}: is neither empty nor a run directory; give another one with --dir")
+        raise ConfigError(f"{home.path}: is neither empty nor a run directory; set another one with --dir")
     make_private(home.path)
     make_private(home.trials)
     write_text(home.resolved, _relocate(resolved, home).to_yaml())
@@ -90,20 +88,20 @@ def _read_resolved(storage: optuna.storages.BaseStorage, name: str | None, place
         raise ConfigError(f"{place}: {_format_choice(name, names)}")
     resolved = published(optuna.load_study(study_name=name, storage=storage))
     if resolved is None:
-        raise ConfigError(f"{place}: the study {name!r} does not hold its sweep any more")
+        raise ConfigError(f"{place}: the study {name!r} no longer contains its sweep")
     return resolved
 
 
 def _format_choice(name: str | None, names: Sequence[str]) -> str:
     if not names:
         return (
-            "has no sweep; start one with hpometrics run FILE and this storage, or wait for it "
-            "with --wait 10m"
+            "has no sweep; start one with hpometrics run FILE and this storage, or wait for one with "
+            "--wait 10m"
         )
     listing = ", ".join(sorted(names))
     if name:
         return f"has no sweep {name!r}, but {listing}"
-    return f"has several sweeps, name one by --study: {listing}"
+    return f"has several sweeps; choose one with --study: {listing}"
 
 
 def _relocate(resolved: Resolved, home: RunDirectory) -> Resolved:
@@ -156,7 +154,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     path = home.path
     plan = planned_again(home, assignments)
     if plan.config.backend.storage == MEMORY:
-        raise ConfigError(f"{path}: storage memory exists in one process only; workers join with sqlite")
+        raise ConfigError(f"{path}: storage: memory belongs to one process; workers need sqlite")
     is_sent = options.managed and is_local(plan.config.engine.target)
     train = load_local(sys.stdin.buffer) if is_sent else None
     context = make_context(plan, extend=True, train=train)  # `run`, which made the directory, has checked it

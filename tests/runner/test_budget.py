@@ -201,7 +201,7 @@ def test_an_engine_that_fails_in_each_trial_ends_its_sweep(broken, folder, backe
     (folder / "mended").touch()
     again = broken(backend=backend)
     assert again.exit_code == 0, again.output
-    assert "failed alike; kept as sweep.old-2" in again.stderr
+    assert "failed with the same error; kept as sweep.old-2" in again.stderr
     assert (folder / "runs/sweep.old-1/trials/0000/error.txt").is_file()
     count = 3 if backend == THREE else 4
     assert [(r.number, r.state) for r in records(folder)] == [(n, TrialState.COMPLETE) for n in range(count)]
@@ -225,7 +225,7 @@ def test_an_engine_that_returns_its_value_ends_its_sweep(broken, folder):
             "idle",
             "nothing was measured; the engine must call run.update(...) in each epoch; it reported loss",
         ),
-        ("silent", "run.update(...) in each epoch, the body of: for epoch in run.epochs(n)"),
+        ("silent", "run.update(...) in each epoch, in the body of: for epoch in run.epochs(n)"),
     ],
 )
 def test_an_engine_that_measures_nothing_is_told_the_call_that_it_lacks(broken, name, missing):
@@ -277,7 +277,7 @@ def test_a_trial_with_repeats_is_a_mean_everywhere(swept, folder):
     listed = CliRunner().invoke(main, ["trials", "runs/sweep"]).stdout
     for text in (result.stderr, result.stdout, listed):
         assert shown in text
-    assert f"epoch {best['epoch']} of the first of 3 repeats):" in result.stdout
+    assert f"epoch {best['epoch']} from the first of 3 repeats):" in result.stdout
     assert "+- " in CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
     rows = list(csv.DictReader((home / "trials.csv").read_text().splitlines()))
     assert (float(rows[record.number]["deviation"]), rows[record.number]["repeats"]) == (
@@ -315,7 +315,7 @@ def test_a_trial_with_repeats_is_replayed_with_all_of_them(sweep, folder):
     assert [repeat.epochs for repeat in record.repeats] == [1, 1, 1]
     result = CliRunner().invoke(main, ["replay", "runs/sweep", "--trial", "2", "--seeds", "4"])
     assert result.exit_code == 0, result.output
-    assert "roc_auc came out as recorded, to the last digit" in result.output
+    assert "roc_auc matches the record, to the last digit" in result.output
     for repeat in record.repeats:
         assert f"  seed {repeat.seed}: {repeat.value}\n" in result.output
     assert f"  seed {derive_seed(3, 2, 3)}: " in result.output
@@ -332,7 +332,7 @@ def test_the_rule_of_one_standard_error_picks(sweep, folder):
     top = pick_trial(found, MAXIMIZE)
     picked = simplest_within_error(top, found, MAXIMIZE)
     assert best["trial"] == picked.number
-    where = f"trial {picked.number}, epoch {picked.epoch} of the first of 3 repeats, by one_se"
+    where = f"trial {picked.number}, epoch {picked.epoch} from the first of 3 repeats, by one_se"
     assert f"Optimal Engine Params: ({where}):" in result.stdout
     again = CliRunner().invoke(main, ["best", "runs/sweep"]).stdout
     assert again.strip() in result.stdout
@@ -343,13 +343,19 @@ def test_check_says_what_is_repeated(sweep):
     text = changed("epochs: 3", "epochs: 3, repeats: 3, retries: 1, failures: 5")
     told = sweep(text.replace("[accuracy]", "[accuracy], pick: one_se"), command="check").stdout
     assert "3 seeds per trial, 1 retry per trial, until 5 trials failed" in told
-    assert "pick       of the trials within one standard error of the best, that of the fewest epochs" in told
+    assert (
+        "pick       of the trials within one standard error of the best, the one with the fewest epochs"
+        in told
+    )
 
 
 def test_one_standard_error_wants_repeats():
     """One run has no error."""
     [found] = problems_of(changed("[accuracy]", "[accuracy], pick: one_se"))
-    assert "metrics.pick: one_se takes the error of a value over seeds; give budget.repeats" in found
+    assert (
+        "metrics.pick: one_se needs the standard error over seeds; set budget.repeats, for example to 3 "
+        "budget.repeats"
+    ) in found
 
 
 def test_an_engine_of_stages_has_no_repeats(sweep, folder):
@@ -357,7 +363,7 @@ def test_an_engine_of_stages_has_no_repeats(sweep, folder):
     text = "engine: toy_stages:GuessEvaluation\nspace: {algorithms.once.guess: {choice: [1.0, 2.5]}}\n"
     result = sweep(f"{text}budget: {{trials: 2, repeats: 2}}\n")
     assert result.exit_code == 2
-    assert "budget.repeats: stages draw from engine.seed alone, so all repeats" in result.stderr
+    assert "budget.repeats: stages use only engine.seed, so all repeats" in result.stderr
     assert not (folder / "runs").exists()
 
 
@@ -405,7 +411,7 @@ def test_extend_refuses_reports_at_other_steps(sweep, folder):
     written = (folder / "runs/sweep/sweep.resolved.yaml").read_text()
     refused = sweep(STEPS.replace("every: 2", "every: 1"), "--extend")
     assert refused.exit_code == 2
-    assert "budget.every: 2 -> 1; the trials of a directory report at the same steps; " in refused.stderr
+    assert "budget.every: 2 -> 1; all trials of a directory must report at the same steps; " in refused.stderr
     assert "give the sweep another name or results.dir" in refused.stderr
     assert "--extend resumes it" not in refused.stderr
     assert (folder / "runs/sweep/sweep.resolved.yaml").read_text() == written
@@ -416,7 +422,10 @@ def test_extend_refuses_steps_whose_last_report_would_not_come_again(sweep):
     assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
     refused = sweep(STEPS.replace("steps: 5", "steps: 8"), "--extend")
     assert refused.exit_code == 2
-    assert "budget.steps: 5 -> 8; 2 does not divide 5, where the trials reported too: " in refused.stderr
+    assert (
+        "budget.steps: 5 -> 8; 2 does not divide 5, the interval at which the trials reported before: "
+        in refused.stderr
+    )
     assert "give the sweep another name or results.dir" in refused.stderr
     assert sweep(STEPS.replace("steps: 5", "steps: 4"), "--extend").exit_code == 0  # the trial stays
 
@@ -424,8 +433,8 @@ def test_extend_refuses_steps_whose_last_report_would_not_come_again(sweep):
 @pytest.mark.parametrize(
     ("budget", "problem"),
     [
-        ("steps: 5", "budget.steps: 5, with a report after how many of them? give every"),
-        ("every: 5", "budget.every: a report after each 5 of how many steps? set steps"),
+        ("steps: 5", "budget.steps: 5 also needs the number of steps between reports; set every"),
+        ("every: 5", "budget.every: every: 5 needs the total number of steps; set steps"),
         ("steps: 5, every: 6", "budget.every: must be at most steps, 5, got 6"),
         ("steps: 5, every: 0", "budget.every: must be at least 1, got 0"),
         ("steps: 5, every: 30s", "budget.every: expected a whole number, got '30s'"),
@@ -443,7 +452,7 @@ def test_hyperband_divides_the_reports_of_a_trial():
     text = STEPS.replace("seed: 3", "seed: 3, pruner: hyperband")
     assert problems_of(text) == []
     [problem] = problems_of(text.replace(", steps: 5, every: 2", ""))
-    assert "give budget.epochs, or budget.steps with every" in problem
+    assert "set budget.epochs, or budget.steps with every" in problem
 
 
 def test_a_program_has_no_steps():
@@ -459,8 +468,8 @@ def test_a_program_has_no_steps():
 @pytest.mark.parametrize(
     ("engine", "length", "reason"),
     [
-        ("train", "steps: 5, every: 2", "the budget counts steps (steps 5, every 2), and the engine calls"),
-        ("stride", "epochs: 5", "the budget counts epochs (epochs 5), and the engine calls run.steps()"),
+        ("train", "steps: 5, every: 2", "the budget counts steps (steps 5, every 2), but the engine calls"),
+        ("stride", "epochs: 5", "the budget counts epochs (epochs 5), but the engine calls run.steps()"),
     ],
 )
 def test_an_engine_with_the_other_loop_fails_by_name(sweep, engine, length, reason):

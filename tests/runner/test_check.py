@@ -35,8 +35,10 @@ def test_what_is_named_and_not_there_is_named_with_its_place(sweep):
     assert result.exit_code == 2
     where = "sweep.yaml:5:30: metrics.track: "
     assert f"{where}test:accuracy has no value: nothing was measured\n" in result.stderr
-    assert f"{where}gnorm is not recorded; it comes from run.watch(model, optimizer)\n" in result.stderr
-    assert "metrics.constraints[0]: params_m is not recorded; there are roc_auc, " in result.stderr
+    assert f"{where}gnorm is not recorded; r reports itun.watch(model, optimizer)\n" in result.stderr
+    assert (
+        "metrics.constraints[0]: params_m is not recorded; the recorded values are roc_auc, " in result.stderr
+    )
     assert result.stderr.endswith("3 errors - one epoch was run, nothing is saved.\n")
     assert "  roc_auc " in result.stdout and "ok:" not in result.stdout
 
@@ -66,7 +68,7 @@ def test_a_program_is_probed(sweep, folder, tracked, code):
     text = changed("{target: toy_engine:train, output: binary}", engine).replace("[accuracy]", f"[{tracked}]")
     result = sweep(text, "--probe", command="check")
     assert result.exit_code == code, result.output
-    assert ("ece is not recorded; there are roc_auc, loss" in result.stderr) == bool(code)
+    assert ("ece is not recorded; the recorded values are roc_auc, loss" in result.stderr) == bool(code)
 
 
 def test_engines_of_stages_are_probed(sweep):
@@ -95,7 +97,10 @@ def test_metrics_that_no_single_output_has_are_left_to_the_engine(sweep):
     """Check imports nothing, so it names what only the engine can decide; a stated output decides at once."""
     text = changed(", output: binary", "").replace("[accuracy]", "[accuracy, fid]")
     result = sweep(text, command="check")
-    assert "no single output has roc_auc and fid; the engine says its outputs: check --probe" in result.stdout
+    assert (
+        "no single output has roc_auc and fid; the engine states its outputs: run check --probe"
+        in result.stdout
+    )
     assert "no single output" not in sweep(text.replace(", fid", ""), command="check").stdout
     assert sweep(text, "--probe", command="check").exit_code == 2
     assert sweep(changed("[accuracy]", "[fid]"), command="check").exit_code == 2

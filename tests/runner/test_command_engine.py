@@ -113,7 +113,7 @@ def test_a_program_that_is_not_there_is_named(run):
     """Before the first trial, with its place in the file."""
     result, home = run(told().replace(json.dumps(sys.executable), '"no-such-program"'))
     assert result.exit_code == 2
-    message = "engine.command: there is no program 'no-such-program' in the folders of PATH"
+    message = "engine.command: cannot find the program 'no-such-program' in the folders of PATH"
     assert message in result.stderr and not home.path.exists()
 
 
@@ -121,7 +121,7 @@ def test_check_shows_the_command(sweep, folder):
     """Nothing is started."""
     result = sweep(told(), command="check")
     assert result.exit_code == 0, result.output
-    assert "toy_program.py '{params_file}' well   output as the engine says" in result.output
+    assert "toy_program.py '{params_file}' well   output as the engine states" in result.output
     assert "log_loss   minimize <- registry   reads what the engine reports" in result.output
 
 
@@ -183,7 +183,7 @@ def test_a_program_without_an_epoch_in_its_time_has_failed(run):
     text = told("silent").replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 0.1s")
     result, home = run(text)
     assert result.exit_code == 3
-    assert "trial_time: the program has printed no epoch in 0.1 seconds" in str(home.records()[0].reason)
+    assert "trial_time: the program printed no epoch within 0.1 seconds" in str(home.records()[0].reason)
 
 
 def test_a_program_may_print_the_name_that_the_file_has(run, folder):

@@ -118,7 +118,7 @@ def test_the_median_training_of_the_winner_is_loaded(sweep, folder):
     roc_auc = get_metric("roc_auc", output=Binary())
     roc_auc.update(logits=model(rows)[:, 0].detach(), target=(rows.sum(1) > 0).long())
     assert float(roc_auc.compute()) == kept[best["checkpoint"]]
-    with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint holds model, optimizer"):
+    with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint contains model, optimizer"):
         SweepResult.read(HOME).load_best(scheduler=model)
 
 
@@ -240,7 +240,10 @@ def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
     assert result.exit_code == 2 and f"{flag} c" in result.output, result.output
     assert (RunDirectory(HOME).read().config, decision()) == (resolved, expected)
     if expected["state"] == "spent":
-        assert f"{flag} counts from the next comparison, and all up to 3 seeds are made; add" in result.output
+        assert (
+            f"{flag} takes effect at the next comparison, but all 3 seeds are already trained; add"
+            in result.output
+        )
         more = command("confirm", HOME, flag, value, "--repeats", 4, "-q")
         assert more.exit_code == 0 and decision()["extended"] == 1, more.output
 

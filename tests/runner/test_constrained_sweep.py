@@ -31,8 +31,8 @@ def test_a_constraint_is_read_under_its_canonical_name():
     ("text", "told"),
     [
         ("accuracy < 0.5", "as in 'ece <= 0.05'; got 'accuracy < 0.5'"),
-        ("test:accuracy >= 0.5", "only validation values steer a search"),
-        ("default >= 0.5", "default is a group of metrics; bound one of them"),
+        ("test:accuracy >= 0.5", "only validation values can steer a search"),
+        ("default >= 0.5", "default is a group of metrics; use a single metric in a constraint"),
         ("ndcg@10 >= 0.5", "ndcg"),
         ("f1(average=none) >= 0.5", "one value per class"),
     ],
@@ -62,8 +62,8 @@ def test_what_the_file_names_is_nearer_than_what_it_does_not(sweep):
     text = bounded("eec <= 0.5").replace("track: [accuracy]", "track: [accuracy, ece]")
     assert "as no metric has that name. Did you mean 'ece'?" in sweep(text, command="check").output
     probed = sweep(text, "--probe", command="check")
-    assert "eec is not recorded; there are roc_auc, accuracy, ece" in probed.output
-    assert "Did you mean 'ece'? Have the engine report it" in probed.output
+    assert "eec is not recorded; the recorded values are roc_auc, accuracy, ece" in probed.output
+    assert "Did you mean 'ece'? Report it in the engine, it" in probed.output
 
 
 def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
@@ -75,12 +75,12 @@ def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
     [told] = [line for line in lines if line.startswith("warning: ")]
     assert " #0 " in lines[lines.index(told) - 1]
     assert told.startswith(
-        "warning: the constraint eec <= 0.5 has no value: trial 0 is infeasible, as all others will be that "
-        "do not report eec; there are roc_auc, accuracy, ece"
+        "warning: the constraint eec <= 0.5 has no value: trial 0 is infeasible, and so will be each trial "
+        "that does not report eec; there are roc_auc, accuracy, ece"
     )
     assert told.endswith(
-        ". Did you mean 'ece'? Have the engine report it, or change the constraint; "
-        "hpometrics check --probe finds this before a run"
+        ". Did you mean 'ece'? Report it in the engine, or change the constraint; hpometrics check --probe "
+        "finds this before a run"
     )
     assert "warning" not in sweep(text, "--fresh", "--quiet").stderr
 
@@ -93,8 +93,8 @@ def test_a_metric_that_is_never_measured_is_told_after_the_first_trial(sweep):
     assert result.exit_code == 3, result.output
     [told] = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert told.startswith(
-        "warning: the constraint ece <= 0.5 has no value: trial 0 is infeasible, as ece is undefined in each "
-        "of its epochs (nothing was measured); there are "
+        "warning: the constraint ece <= 0.5 hbecause no value: trial 0 is infeasible, as ece is undefined "
+        "in all of its epochs (nothing was measured); there are "
     )
     assert "Did you mean" not in told
 

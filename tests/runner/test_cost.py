@@ -138,7 +138,7 @@ def test_each_trial_has_its_cost(sweep, folder):
     listed = CliRunner().invoke(main, ["trials", "runs/sweep", "--json", "--sort", "cost"]).stdout
     assert [row["cost"] for row in json.loads(listed)] == [2, 4, 6]
     figure = SweepResult.read(home(folder).path).plot.cost()
-    line = next(trace for trace in figure.data if trace.name == "best at no higher cost")
+    line = next(trace for trace in figure.data if trace.name == "best at this cost or less")
     assert (list(line.x), list(line.y)) == ([2, 4, 6], [3, 5, 5])
     assert figure.layout.xaxis.title.text == "cost (dollars)"
 
@@ -227,7 +227,7 @@ def test_the_cheapest_within_the_error_is_picked(sweep, folder):
     error = best.deviation / math.sqrt(4)
     within = [record for record in records if record.value >= best.value - error]
     picked = min(within, key=lambda record: record.cost)
-    assert f"trial {picked.number}, epoch 0 of the first of 4 repeats, by cheapest_within_se" in ran.stdout
+    assert f"trial {picked.number}, epoch 0 from the first of 4 repeats, by cheapest_within_se" in ran.stdout
     assert picked.cost == 4 * (9 - picked.number)
     for rule in ("cheapest_within_se", "one_se"):
         told = CliRunner().invoke(main, ["best", "runs/sweep", "--pick", rule])
@@ -241,7 +241,7 @@ def test_a_trial_that_logs_no_cost_fails(sweep, folder):
     told = sweep(LIST.replace("train", "silent"), "--set", "budget.failures=1")
     assert told.exit_code == 4
     reason = (
-        "its cost is what it logs as dollars, which no epoch has; call run.log(dollars=...) in each epoch"
+        "its cost is the logged value dollars, which no epoch has; call run.log(dollars=...) in each epoch"
     )
     assert reason in home(folder).record(0).reason
 
@@ -252,8 +252,8 @@ def test_an_engine_that_never_logs_the_cost_ends_its_sweep(sweep, folder, backen
     """The first two trials fail alike, in whatever epochs; no trial follows but those at work."""
     told = sweep(SEARCH.replace("logged: dollars", "logged: nope") + backend)
     assert told.exit_code == 4, told.output
-    assert "The first trials failed alike, so no other was started:" in told.stderr
-    assert "its cost is what it logs as nope, which no epoch has" in told.stderr
+    assert "The first trials failed with the same error, so no other trial was started:" in told.stderr
+    assert "its cost is the logged value nope, which no epoch has" in told.stderr
     assert len(home(folder).records()) in ((2, 3) if backend else (2,))
 
 
@@ -264,7 +264,10 @@ def test_a_trial_that_logs_a_negative_cost_fails(sweep, folder):
     own.write_text(own.read_text().replace("dollars=", "dollars=-"))
     assert sweep(LIST, "--set", "budget.failures=1").exit_code == 4
     failed = home(folder).record(0)
-    assert "what it logs as dollars, at least 0 in each epoch; got -" in failed.reason and failed.cost == 0
+    assert (
+        "the logged value dollars, which must be at least 0 in each epoch; got -" in failed.reason
+        and failed.cost == 0
+    )
 
 
 @pytest.mark.usefixtures("engine")
@@ -272,7 +275,7 @@ def test_gpu_seconds_are_those_of_the_gpus_of_a_trial(sweep, folder, monkeypatch
     """Without a GPU the first trial says so; with two, each second counts twice."""
     text = re.sub(r"cost: 20, cost_unit: .*", "cost_unit: gpu_seconds}", SEARCH)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert "the trial's process has no GPU; choose seconds" in sweep(text).output
+    assert "the process of the trial has no GPU; choose seconds" in sweep(text).output
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     ran = sweep(text, "--fresh")
     assert ran.exit_code == 0, ran.output
@@ -352,7 +355,7 @@ def test_a_tuner_in_python_ends(ray_cluster, tmp_path):
         for _ in run.epochs(2):
             run.log(score=VALUES[params["x"] - 1], dollars=params["x"])
 
-    with pytest.raises(RunError, match="the cost on Ray needs the records of trials; set directory="):
+    with pytest.raises(RunError, match="the cost on Ray needs a record for each trial; set directory="):
         RayObjective(train, {"x": Int(1, 8)}, metric=SCORE).tuner(8, cost=20)
     objective = RayObjective(
         train, {"x": Int(1, 8)}, metric=SCORE, cost_unit=DOLLARS, directory=tmp_path / "run"

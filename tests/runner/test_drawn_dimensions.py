@@ -173,10 +173,10 @@ def test_check_describes_them(sweep):
     [
         ("[0.9, 0.02]", "[0.9]", "space.momentum.normal"),
         ("[0.9, 0.02]", "[0.9, -1]", "space.momentum.normal: deviation must be above 0, got -1.0"),
-        ("power: 2", "power: 2, log: true", "power 2 has its own steps; leave log and step out"),
+        ("power: 2", "power: 2, log: true", "power 2 defines its own steps; leave log and step out"),
         ("power: 2", "power: 1", "power must be at least 2"),
         ("[3, 1]", "[3]", "space.size.choice: weights must be 2 numbers, one per option"),
-        ("[3, 1]", "[3, 0]", "a weight must be above 0, got 0.0 (float); leave its option out"),
+        ("[3, 1]", "[3, 0]", "a weight must be above 0, got 0.0 (float); leave the option out"),
         ("momentum: 0.91", "momentum: 2", "must lie within four deviations"),
         ("batch: 256", "batch: 255", "batch: must be 1 times a power of 2, got 255"),
         ("{normal: [200, 50], step: 8}", "{normal: [200, 50], steps: 8}", "steps"),

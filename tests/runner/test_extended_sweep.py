@@ -199,7 +199,7 @@ def test_what_ended_early_stays(folder, sweep, monkeypatch):
     assert [len(record.epochs) for record in records_of(folder)] == [4, 4, 1, 2]
     fewer = sweep(SWEEP.replace("epochs: 2", "epochs: 3"), "--extend")
     assert fewer.exit_code == 0 and "go on from" not in fewer.stderr
-    assert "new trials train for 3 epochs; those of 4 stay as they are\n" in fewer.stderr
+    assert "new trials train for 3 epochs; trials with 4 are kept unchanged\n" in fewer.stderr
 
 
 @pytest.mark.parametrize("limit", ["target: 6", "time: 0.001s"])
@@ -207,7 +207,7 @@ def test_a_budget_that_is_used_up_reopens_no_trial(ended, sweep, limit):
     """Reopened trials that no process may run would be lost to the table."""
     before = records_of(ended)
     refused = sweep(SWEEP.replace("epochs: 2", f"epochs: 4, {limit}"), "--extend")
-    words = f"budget.{limit.partition(':')[0]} is used up, so no trial could continue; raise it too"
+    words = f"budget.{limit.partition(':')[0]} is used up, so no trial can continue; raise it too"
     assert refused.exit_code == 2 and words in refused.stderr
     assert records_of(ended) == before
 

@@ -159,13 +159,17 @@ PROBLEMS = {
     "one of them": ("{line: lines:fit, curve: curves:fit}", "{line: lines:fit}", "engine.choice: "),
     "listed twice": ("{line: lines:fit, curve: curves:fit}", "[lines:fit, lines:fit]", "is listed twice"),
     "no target": ("curves:fit", "curves.fit", "is not a target"),
-    "both": ("{choice:", "{target: lines:fit, choice:", "an engine is one of target and choice, not several"),
+    "both": (
+        "{choice:",
+        "{target: lines:fit, choice:",
+        "an engine must be one of target and choice, not several",
+    ),
     "drawn": (
         "  shift:",
         "  engine: {choice: [1, 2]}\n  shift:",
-        "space.engine: engine.choice draws",
+        "space.engine: engine.choice already draws",
     ),
-    "fixed": ("fit}}", "fit}, params: {engine: 1}}", "params.engine: engine.choice draws this"),
+    "fixed": ("fit}}", "fit}, params: {engine: 1}}", "params.engine: engine.choice already draws this"),
     "unknown label": ("engine: curve}", "engine: curves}", "space.power.when"),
     "unknown in a list": (
         TWO[TWO.index("space:") : TWO.index("metrics:")],
@@ -197,5 +201,5 @@ def test_check_lists_the_engines(engines):
     result = CliRunner().invoke(main, ["check", "sweep.yaml", "--probe"])
     assert result.exit_code == 0, result.output
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
-    assert ["engine", "lines:fit or curves:fit   output as the engine says   seed 1"] in lines
+    assert ["engine", "lines:fit or curves:fit   output as the engine states   seed 1"] in lines
     assert ["engine", "one of line, curve"] in lines

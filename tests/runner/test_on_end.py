@@ -189,7 +189,7 @@ def test_a_program_that_fails_changes_nothing(place, sweep, program, words):
     (place / "plain").chmod(0o700)
     result = sweep(SWEEP + LIST + f"budget: {{epochs: 1}}\non_end: {json.dumps(program)}\n", "-q", "--json")
     assert result.exit_code == 0 and json.loads(result.stdout)["best"]["value"] == 5
-    assert result.stderr == f"{words}the sweep and its results are as before\n"
+    assert result.stderr == f"{words}the sweep and its results are unchanged\n"
 
 
 def test_an_interrupted_program_changes_nothing(place):
@@ -247,4 +247,6 @@ def test_a_program_that_is_not_there_is_said_before_the_first_trial(place, sweep
     """Not after a long search."""
     result = sweep(SWEEP + LIST + "budget: {epochs: 1}\non_end: [notify-me]\n")
     assert result.exit_code == 2 and not Path("runs").exists()
-    assert "sweep.yaml:5:1: on_end: there is no program 'notify-me' in the folders of PATH" in result.stderr
+    assert (
+        "sweep.yaml:5:1: on_end: cannot find the program 'notify-me' in the folders of PATH" in result.stderr
+    )

@@ -80,7 +80,7 @@ CHECKED = {
     "pruner: ray.tune.schedulers:ASHAScheduler": "is a scheduler, which stops trials on Ray; on Optuna, name",
     "pruner: {hyperband: {eta: 1}}": "eta of hyperband must be above 1, as 1/eta of the trials "
     "continue, got 1",
-    "pruner: {hyperband: {min_epochs: 4}}": "must be at most the epochs of a trial, 3, got 4",
+    "pruner: {hyperband: {min_epochs: 4}}": "must be at most the number of epochs per trial, 3, got 4",
     "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
     "pruner: {median: {interval: 0}}": "interval of median must be at least 1, got 0",
     "pruner: {threshold: {}}": "threshold needs lower or upper; write {threshold: {upper: 10}}",
@@ -90,7 +90,7 @@ CHECKED = {
 }
 ON_RAY = {
     "pruner: {asha: {eta: 1}}": "eta of asha must be above 1, as 1/eta of the trials continue, got 1",
-    "pruner: {asha: {min_epochs: 9}}": "must be at most the epochs of a trial, 3, got 9",
+    "pruner: {asha: {min_epochs: 9}}": "must be at most the number of epochs per trial, 3, got 9",
     "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
     "pruner: optuna.pruners:MedianPruner": "is a pruner, which stops trials on Optuna; on Ray, name",
 }
@@ -156,9 +156,7 @@ def test_a_check_says_what_it_does_not_import(beside):
     """Nor is a sample of trials drawn by it."""
     (beside / "sweep.yaml").write_text(sweep("hub:hub/near_best"))
     text = run("check", "sweep.yaml", "--sample", "2")
-    assert (
-        "sampler hub:hub/near_best" in text and "#0 ...   hub:hub/near_best is imported by run alone" in text
-    )
+    assert "sampler hub:hub/near_best" in text and "#0 ...   hub:hub/near_best only run imports it" in text
 
 
 def test_nsga3_and_the_wilcoxon_pruner_run_by_name(beside):

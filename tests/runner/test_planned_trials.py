@@ -64,7 +64,7 @@ def test_check_prints_the_sample_and_where_it_depends_on_values(sweep):
     assert result.exit_code == 0
     shown = [line for line in result.stdout.splitlines() if line.startswith("  #")]
     assert len(shown) == 3 and "lr=" in shown[0] and "depth=" in shown[0] and "batch" not in shown[0]
-    assert shown[2].split(maxsplit=2) == ["#2", "...", "tpe draws from the values of those before"]
+    assert shown[2].split(maxsplit=2) == ["#2", "...", "tpe draws depending on the values of earlier trials"]
 
 
 def test_check_gives_the_sample_as_json(sweep):
@@ -88,12 +88,12 @@ def test_check_gives_the_sample_as_json(sweep):
 def test_check_draws_nothing_where_an_earlier_sweep_comes_first(sweep, text, sampler):
     """`check` reads no earlier sweep, and says if it is missing."""
     shown = sweep(text, "--sample", "2", command="check").stdout
-    assert "there is no runs/before: run that sweep first" in shown
-    assert "runs/before: run reads their params first\n" in shown
+    assert "runs/before does not exist: run that sweep first" in shown
+    assert "runs/before: run reads their params at the start\n" in shown
     assert sampler in shown and ("sampler" in shown) == ("sampler" in sampler)
     facts = json.loads(sweep(text, "--sample", "2", "--json", command="check").stdout)
     assert facts["sample"] == {"params": [], "learner": None, "earlier": ["runs/before"]}
-    assert facts["lacks"][-1] == "there is no runs/before: run that sweep first"
+    assert facts["lacks"][-1] == "runs/before does not exist: run that sweep first"
 
 
 def test_a_search_that_was_not_a_population_is_not_replayed(sweep):
@@ -105,4 +105,4 @@ def test_a_search_that_was_not_a_population_is_not_replayed(sweep):
     assert (
         "search.pruner: pbt_replay: runs/sweep was a search with pruner: none, in which no" in refused.stderr
     )
-    assert "name the directory of a search by pbt or pb2" in refused.stderr
+    assert "name the directory of a search with pbt or pb2" in refused.stderr

@@ -237,9 +237,9 @@ def test_one_file_may_serve_one_program_after_another(run):
     [
         ("csv", "{csv: '{dir}/logs.csv'}", "without a value of accuracy: there is no "),
         ("csv", "{csv: '{dir}/log.csv', names: {accuracy: acc}}", "log.csv: it has accuracy, loss, time"),
-        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: time}}", "time is a number, got 'now'"),
-        ("csv", "{csv: '{dir}'}", "is not a file, from which the values of the program can be read"),
-        ("csv", "stdout", "it prints no JSON object and calls no hpometrics.log"),
+        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: time}}", "time number, got 'now'"),
+        ("csv", "{csv: '{dir}'}", "is not a file, so the values of the program cannot be read"),
+        ("csv", "stdout", "it does not print a JSON object or call hpometrics.log"),
         ("csv", "{regex: 'acc=(?P<accuracy>.*)'}", "no line of its output matches"),
         (
             "events",
@@ -292,7 +292,7 @@ def test_a_command_of_wandb_is_named_by_its_script(run):
     _, home = run(text, "raise SystemExit(1)")
     assert str(home.records()[0].reason) == "RunError: the program 'script.py' ended with exit code 1"
     result, _ = run(text.replace("script.py", "scrip.py"))
-    assert result.exit_code == 2 and "engine.command: there is no script 'scrip.py' in " in result.stderr
+    assert result.exit_code == 2 and "engine.command: cannot find the script 'scrip.py' in " in result.stderr
 
 
 @pytest.mark.parametrize("word", ["python", "${interpreter}"])
@@ -350,11 +350,14 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
     [
         (
             "import os; os.kill(os.getpid(), 9)",
-            "was killed by SIGKILL, as the system does when memory runs out",
+            "was killed by SIGKILL, which the system does when memory runs out",
         ),
         ("import os; os.kill(os.getpid(), 15)", "was killed by SIGTERM"),
         ("raise MemoryError('8 GiB')", "ended with exit code 1, out of memory: MemoryError: 8 GiB"),
-        ("import sys; sys.exit(137)", "ended with exit code 137 (SIGKILL), as the system does when memory"),
+        (
+            "import sys; sys.exit(137)",
+            "ended with exit code 137 (SIGKILL), which the system does when memory",
+        ),
         ("import sys; sys.exit(3)", "ended with exit code 3"),
         (ADVISES, "ended with exit code 1: omegaconf.errors.ConfigKeyError: Key 'lr' is not in struct"),
     ],
@@ -379,13 +382,13 @@ def test_the_end_of_the_output_is_in_the_error_file(run):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["./script"], "there is no program './script' in "),
-        (["script.py"], "there is no program 'script.py' in the folders of PATH; there is "),
+        (["./script"], "cannot find the program './script' in "),
+        (["script.py"], "cannot find the program 'script.py' in the folders of PATH; there is "),
         (
             ["./script.py"],
-            "'./script.py' is not an executable file; run it by its interpreter, or chmod +x it",
+            "'./script.py' is not executable; run it with its interpreter, or run chmod +x on it",
         ),
-        ([sys.executable, "scrip.py"], "there is no script 'scrip.py' in "),
+        ([sys.executable, "scrip.py"], "cannot find the script 'scrip.py' in "),
     ],
 )
 def test_a_program_that_is_not_there_ends_the_sweep_before_it_begins(run, command, message):

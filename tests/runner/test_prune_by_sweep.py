@@ -89,7 +89,7 @@ def test_a_lost_study_still_has_what_others_are_judged_by(sweep, folder):
     sweep(PRUNED)
     (HOME / "study.db").unlink()
     result = sweep(PRUNED, "--set", "budget.trials=12")
-    assert result.exit_code == 0 and "made again from them" in result.stderr
+    assert result.exit_code == 0 and "recreated from them" in result.stderr
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
     records: list[TrialRecord] = RunDirectory(HOME).records()
     for trial, record in zip(study.trials, records, strict=True):
@@ -129,7 +129,7 @@ def test_workers_judge_together(sweep, folder):
         ),
         (
             ("{median: {min_trials: 2}}\n  prune_by: roc_auc", "percentile\n  prune_by: dominance"),
-            "search.pruner: percentile needs the share",
+            "search.pruner: percentile needs the percentage",
         ),
         (
             ("min_trials: 2}}\n  prune_by: roc_auc", "min_trials: many}}\n  prune_by: dominance"),
@@ -150,10 +150,10 @@ def test_one_objective_and_a_list_have_no_dominance():
     """Each with what to do; a list is not pruned at all."""
     one = SWEEP.replace("sampler: random", "sampler: random, pruner: median, prune_by: dominance")
     [problem] = problems_of(one)
-    assert "search.prune_by: dominance compares several objectives, and there is one" in problem
+    assert "search.prune_by: dominance compares several objectives, but there is only one" in problem
     listed = SWEEP.replace("search: {sampler: random, seed: 3}", "search: {prune_by: accuracy}")
     [problem] = problems_of(listed + "backend: {list: [{lr: 0.1, size: small}]}\n")
-    assert "search.prune_by: the list backend runs its list as it is; leave prune_by out" in problem
+    assert "search.prune_by: the list backend runs its list without pruning; leave prune_by out" in problem
 
 
 def test_pruners_of_a_backend_alone_are_for_dominance_on_both():
@@ -162,7 +162,7 @@ def test_pruners_of_a_backend_alone_are_for_dominance_on_both():
     on_ray += "backend: ray\n"
     assert problems_of(on_ray.replace("by: roc_auc", "by: dominance")) == []
     [problem] = problems_of(on_ray.replace("percentile: {percentile: 25}", "pbt: {mutate: [size]}"))
-    assert "search.prune_by: pbt stops no trial" in problem
+    assert "search.prune_by: pbt never stops a trial" in problem
     assert "percentile runs on optuna only" in problems_of(on_ray)[0]
 
 

@@ -137,7 +137,7 @@ WRONG = [
     ({"trails": 4}, "Sweep(trails=): unknown key 'trails'; did you mean 'trials'?"),
     ({"trials": None, "epochs": None}, "Sweep(): budget is missing"),
     ({"trials": 0}, "Sweep(trials=): budget.trials: must be at least 1, got 0"),
-    ({"workers": 2, "backend": {"list": [{"lr": 0.1}]}}, "one point after the other; leave workers out"),
+    ({"workers": 2, "backend": {"list": [{"lr": 0.1}]}}, "one point after another; leave workers out"),
     ({"space": {"lr": [1, 2]}}, "Sweep(space=): space.lr: a bare list is ambiguous"),
     ({"space": {"lr": Float(0, 1, when={"no": 1})}}, "Sweep(space=): space.lr.when: "),
     ({"space": {1: Float(0, 1)}}, "Sweep(space=): the key 1 reads as a number"),
@@ -216,7 +216,12 @@ def test_cells_of_a_notebook_are_a_sweep(folder):
     )
     assert ran.stdout.splitlines() == ["True", "Sweep('fit', in runs/fit)"], ran.stderr
     assert ran.stderr.count("all 3 trials are done; raise budget.trials for more") == 2
-    assert ran.stderr.count("__main__:fit: the engine has changed since trials were run") == 1
+    assert (
+        ran.stderr.count(
+            "__main__:fit: the engine has changed since the recorded trials; new trials join them run"
+        )
+        == 1
+    )
 
 
 def closure(note):

@@ -260,7 +260,7 @@ def test_the_cluster_trains_the_contenders(folder, cluster):
     fresh = [line.split() for line in (folder / "fresh.txt").read_text().splitlines()]
     assert {gpu for _, gpu in fresh} == {"0"}
     assert len(fresh) == len(trained) + 1
-    assert "its worker died; another one trains it" in ran.stderr
+    assert "its worker died; another worker trains it" in ran.stderr
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def test_a_fresh_run_is_begun_again_until_three_workers_have_died_of_it(pool):
     """Each death has its line; the third ends the confirmation, which a further run continues."""
     died = ray.exceptions.WorkerCrashedError()
     for count in (1, 2):
-        assert pool(died) == ["trial 7, seed 2: its worker died; another one trains it"] * count
+        assert pool(died) == ["trial 7, seed 2: its worker died; another worker trains it"] * count
     with pytest.raises(RunError, match="trial 7, seed 2: 3 of its workers died: "):
         pool(died)
 
@@ -319,7 +319,7 @@ def test_a_cluster_that_is_not_there_is_named(folder):
         ("host", "'host' is not an address of a Ray cluster; write auto, or host:6379"),
         (
             "ray://ada:pw@host:1",
-            "ray://***@host:1: through Ray's client the search would run on the head",
+            "ray://***@host:1: with the Ray client, the search would run on the head",
         ),
     ],
 )

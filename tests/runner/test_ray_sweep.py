@@ -19,7 +19,7 @@ from hpometrics.runner.study import opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray
 
-DIED = "its process died 3 times in epoch 0; did it have the memory that it needs?"
+DIED = "its process died 3 times in epoch 0; did it have enough memory?"
 LEARN = changed("toy_engine:train", "toy_engine:learn")
 
 
@@ -93,7 +93,7 @@ def test_a_worker_that_dies_three_times_is_a_failed_trial(folder, on_ray):
     code, out, err = ended("run", "sweep.yaml")
     assert code == 0, err
     told = [line for line in err.splitlines()[1:] if "raylet" not in line]  # Ray says that a worker died
-    fails = "in epoch 0; the trial continues in another process, and fails after 3 deaths"
+    fails = "in epoch 0; the trial continues in another process and fails after 3 deaths"
     lost = [f"trial 0: its process died {often} {fails}" for often in ("once", "2 times")]
     assert [line for line in told if line.startswith("trial")] == lost and len(lost) == MOST_DEATHS - 1
     ends = [line.split()[:2] for line in told if not line.startswith("trial")]

@@ -71,12 +71,12 @@ def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study, 
     """Record, study and listener say so, and the log each time before."""
     record(job, TrialState.RUNNING)
     assert [taken(job, study).number for _ in range(MOST_DEATHS - 1)] == [0, 0]
-    continues = "in epoch 1; the trial continues in another process, and fails after 3 deaths"
+    continues = "in epoch 1; the trial continues in another process and fails after 3 deaths"
     expected = [f"trial 0: its process died {often} {continues}" for often in ("once", "2 times")]
     assert capsys.readouterr().out.splitlines() == expected
     assert taken(job, study) is None
     [told] = job.told
-    assert told.reason == "its process died 3 times in epoch 1; did it have the memory that it needs?"
+    assert told.reason == "its process died 3 times in epoch 1; did it have enough memory?"
     assert study_records(study)[0].state is job.directory.records()[0].state is TrialState.FAILED
 
 

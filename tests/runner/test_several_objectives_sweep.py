@@ -84,7 +84,7 @@ def test_best_names_the_front_or_what_is_picked(swept, folder):
     assert knee == yaml.safe_load((HOME / "best.yaml").read_text())
     text = called("best", home, "--pick", str(trials[-1])).stdout
     assert f"Optimal Engine Params: (trial {trials[-1]}, epoch 1, on the Pareto front):" in text
-    assert "Verdict: none; on a front of several objectives no trial is the winner" in text
+    assert "Verdict: none, because a front of several objectives has no winner" in text
     beaten = next(number for number in range(9) if number not in trials)
     result = called("best", home, "--pick", str(beaten))
     assert result.exit_code == 2 and f"trial {beaten} is not on the front; pick knee" in result.stderr
@@ -138,7 +138,7 @@ def test_status_trials_and_replay(swept, folder):
     assert [row["number"] for row in rows if row["front"]] == sorted(trials)
     replayed = called("replay", str(HOME), "--seeds", "2")
     assert replayed.exit_code == 0
-    assert "roc_auc came out as recorded, to the last digit\ncost came out as recorded" in replayed.stdout
+    assert "roc_auc matches the record, to the last digit\ncost matches the record" in replayed.stdout
     assert "cost over 2 seeds: mean" in replayed.stdout
 
 
@@ -161,7 +161,7 @@ def test_a_lost_study_is_made_again(sweep, swept, folder):
     before = front()
     (HOME / "study.db").unlink()
     result = sweep(SWEEP)
-    assert result.exit_code == 0 and "made again from them" in result.stderr
+    assert result.exit_code == 0 and "recreated from them" in result.stderr
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
     assert [trial.number for trial in study.best_trials] == sorted(before)
 
@@ -184,14 +184,14 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (("sampler: nsga2", "sampler: nsga2, pruner: median"), "search.pruner: median judges one value"),
+        (("sampler: nsga2", "sampler: nsga2, pruner: median"), "search.pruner: median judges by one value"),
         (
             ("sampler: nsga2, seed: 3}", "pruner: {pbt: {mutate: [size]}}}\nbackend: {ray: {}}"),
-            "search.pruner: pbt judges one value",
+            "search.pruner: pbt judges by one value",
         ),
-        (("sampler: nsga2", "sampler: cmaes"), "search.sampler: cmaes searches for one objective"),
+        (("sampler: nsga2", "sampler: cmaes"), "search.sampler: cmaes supports one objective"),
         (("epochs: 2", "epochs: 2, target: 0.9"), "budget.target: is in the unit of one metric"),
-        (("track", "pick: one_se, track"), "metrics.pick: one_se is for one objective"),
+        (("track", "pick: one_se, track"), "metrics.pick: one_se works for one objective"),
         (
             ("track", "pick: -1, track"),
             "metrics.pick: expected best, one_se, cheapest_within_se, knee or the number of a trial, got -1",
@@ -202,7 +202,7 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
         ),
         (
             ("[roc_auc, {metric: cost", "[roc_auc, auroc, {metric: cost"),
-            "roc_auc is among the objectives already",
+            "roc_auc is already among the objectives",
         ),
         (("[roc_auc, {metric: cost", "[roc_auc, lr, {metric: cost"), "metrics.optimize[1]"),
         ((OBJECTIVES, "optimize: roc_auc, pick: knee"), "metrics.pick: knee picks from the front of several"),
@@ -227,7 +227,9 @@ def test_check_says_what_is_searched(sweep, folder):
     assert "objective   roc_auc   maximize <- registry" in told
     assert "objective   cost   minimize <- this file   reads what the engine reports" in told
     assert "at          the best epoch by roc_auc" in told
-    assert "pick        no trial; the Pareto front is named, and best.yaml holds its knee" in told
+    assert (
+        "pick        no single trial; the output shows the Pareto front, and best.yaml holds its knee" in told
+    )
     facts = json.loads(sweep(SWEEP, "--json", command="check").stdout)
     assert [one["name"] for one in facts["plan"]["others"]] == ["cost"]
 
@@ -295,4 +297,4 @@ def test_the_report_has_the_front(swept, folder):
     assert "Several objectives, to maximize: roc_auc; to minimize: cost." in page
     assert "the knee of the Pareto front" in page
     called("report", str(HOME), "-f", "md")
-    assert "Verdict: none; on a front of several objectives" in (HOME / "report.md").read_text()
+    assert "Verdict: none, because a front of several objectives" in (HOME / "report.md").read_text()

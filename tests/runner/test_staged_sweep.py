@@ -91,7 +91,7 @@ def test_a_sweep_over_engine_params(swept, folder):
         assert record.picked_values["Distance"] == record.value
         assert {"mae(folds=mean)", "rmse", "rmse(folds=deviation)"} <= record.picked_values.keys()
     assert (folder / "reads").read_text() == "read\n"
-    assert "Stages: 12 of 20 stages carried out (data_source 1/5, preparator 1/5, " in result.stderr
+    assert "Stages: 12 of 20 stages run (data_source 1/5, preparator 1/5, " in result.stderr
     assert "  mae: 3.33333       (minimize)\n" in result.stdout
     assert "  algorithms.once.guess: 4.0\n" in result.stdout
     assert result.stdout.endswith("saved best.yaml, best.json, trials.csv, study.db in runs/sweep\n")
@@ -199,7 +199,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "{metric: toy_stages:Near, direction: minimize}",
-            "metrics: toy_stages:Near must be maximized, but direction says minimize",
+            "metrics: toy_stages:Near must be maximized, but direction must be minimize",
         ),
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",
@@ -209,12 +209,12 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "output: number, ",
             "",
-            "metrics: 'mae' is measured by the registry, which must know what the engine",
+            "metrics: 'mae' comes from the registry, which must know what the engine",
         ),
         (
             "Guesser,",
             "based,",
-            "metrics: states its own metrics and output; leave those of the file out",
+            "metrics: states its own metrics and output; leave them out of the sweep file",
         ),
     ],
 )
@@ -239,7 +239,7 @@ def test_check_imports_no_stage(sweep, monkeypatch):
     """It leaves to `run` what only the engine knows."""
     result = sweep(OWN, command="check")
     assert result.exit_code == 0, result.output
-    assert "as the engine says   direction <- settled by run" in result.stdout
+    assert "as the engine states   direction <- settled by run" in result.stdout
     assert "toy_stages" not in sys.modules
 
 
@@ -277,7 +277,7 @@ def test_a_sweep_by_a_metric_of_the_engine_has_a_report(swept, folder, form):
     assert swept(OWN).exit_code == 0
     told = CliRunner().invoke(main, ["report", "runs/sweep", "-f", form])
     assert told.exit_code == 0, told.output
-    assert "own metric sets" in (folder / f"runs/sweep/report.{form}").read_text()
+    assert "metric of the engine states" in (folder / f"runs/sweep/report.{form}").read_text()
 
 
 def replayed(*arguments: str):
@@ -298,7 +298,7 @@ def test_a_sweep_over_engine_params_is_replayed(sweep, folder, text):
     for what in ("runs/sweep", "runs/sweep/best.json", "runs/sweep-eval"):
         result = replayed(what)
         assert result.exit_code == 0, result.output
-        assert result.stdout.endswith("came out as recorded, to the last digit\n")
+        assert result.stdout.endswith("matches the record, to the last digit\n")
 
 
 def test_a_best_json_says_what_its_file_stated(swept, folder):
@@ -308,13 +308,13 @@ def test_a_best_json_says_what_its_file_stated(swept, folder):
     shown = replayed(str(path)).stdout.splitlines()
     assert shown[0] == f"replaying {path}: toy_stages:Guesser as {folder / 'sweep.yaml'} states, seed 0"
     other = replayed(str(path), "toy_stages:GuessEvaluation")
-    assert "has scores by mae, Distance, rmse" not in other.output
+    assert "has scores of mae, Distance, rmse" not in other.output
     assert other.stdout.splitlines()[1].endswith("as recorded")
     told = json.loads(path.read_text())
     told["evaluation"]["stated"] = {"target": "toy_stages:Guesser", "optimise": "mae"}
     path.write_text(json.dumps(told))
     broken = replayed(str(path))
-    assert (broken.exit_code, "evaluation.stated is not the record of a sweep file" in broken.stderr) == (
+    assert (broken.exit_code, "evaluation.stated is not a sweep file" in broken.stderr) == (
         2,
         True,
     )
@@ -377,15 +377,19 @@ def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
         (
             changed("grid", "tpe", STAGED),
             (),
-            "search.sampler: tpe draws points that cannot be listed beforehand",
+            "search.sampler: tpe draws points that cannot be listed in advance",
         ),
-        (SWEEP, (), "engine.target: is not an engine of stages; hpometrics run sweep.yaml trains it"),
-        (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
-        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "list supports no constraints"),
+        (SWEEP, (), "engine.target: is not an engine with stages; train it with hpometrics run sweep.yaml"),
+        (STAGED, ("toy_stages:POINTS",), "sweep.yaml has a list of its own; leave toy_stages:POINTS out"),
+        (
+            changed("track:", "constraints: ['mae <= 9'], track:", STAGED),
+            (),
+            "list does not support constraints",
+        ),
         (
             changed("once.guess", "once.gess.x", OWN),
             (),
-            "space.algorithms.once.gess.x: leads into algorithms.once.gess, which nothing sets",
+            "space.algorithms.once.gess.x: leads into algorithms.once.gess, which is not set",
         ),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_sweep_ends_without_a_new_best(sweep, folder, text):
     first = sweep(text)
     assert first.exit_code == 0, first.output
     assert numbers(folder) == [0, 1, 2, 3, 4]
-    words = "no new best for 3 trials; raise budget.stale for more"
+    words = "no new best in 3 trials; raise budget.stale for more"
     assert f"the search has ended: {words}\nsaved " in first.stdout
     status = CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
     assert f"ended   {words}\n" in status
@@ -123,7 +123,7 @@ def test_a_new_best_is_better_by_more_than_the_tolerance(sweep, folder):
     text = SEARCH.replace("train", "tolerant").replace("stale: 3", "stale: 6")
     assert sweep(text).exit_code == 0
     assert numbers(folder) == list(range(8))
-    assert "ended   no new best for 6" in CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
+    assert "ended   no new best in 6" in CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
 
 
 @pytest.mark.usefixtures("engine")
@@ -132,7 +132,7 @@ def test_of_several_objectives_a_new_best_enters_the_front(sweep, folder):
     result = sweep(SEVERAL)
     assert result.exit_code == 0, result.output
     assert numbers(folder) == list(range(9))
-    assert "no new best for 3 trials" in result.stdout
+    assert "no new best in 3 trials" in result.stdout
 
 
 @pytest.mark.usefixtures("engine")
@@ -151,7 +151,7 @@ def test_confirmations_do_not_count(sweep, folder):
     text = f"{SEARCH}confirm: {{top: 2, repeats: 4}}\n"
     first = sweep(text)
     assert first.exit_code == 0, first.output
-    assert "no new best for 3 trials" in first.stdout
+    assert "no new best in 3 trials" in first.stdout
     assert sweep(text).stdout == first.stdout
     assert numbers(folder) == [0, 1, 2, 3, 4]
 
@@ -168,7 +168,7 @@ def test_a_killed_sweep_ends_with_the_same_trials(folder, monkeypatch, point):
     assert ran.returncode == 0, ran.stderr
     records = RunDirectory(folder / "runs/sweep").records()
     assert [record.value for record in records] == VALUES[:5]
-    assert "no new best for 3 trials" in ran.stdout
+    assert "no new best in 3 trials" in ran.stdout
 
 
 @pytest.mark.usefixtures("engine")
@@ -185,7 +185,7 @@ def test_workers_end_together(folder):
     assert home.read().limits.reached(records) == "stale"
     since = len(values) - 1 - values.index(max(values))
     assert since in (3, 4)
-    assert "no new best for 3 trials" in ran.stdout
+    assert "no new best in 3 trials" in ran.stdout
 
 
 @pytest.mark.ray
@@ -197,7 +197,7 @@ def test_a_sweep_on_ray_ends_and_goes_on(folder, on_ray, monkeypatch):
         ran = hpometrics("run", "sweep.yaml", *more).result()
         assert ran.returncode == 0, ran.stderr
         assert numbers(folder) == list(range(last + 1))
-        assert "the search has ended: no new best for" in ran.stdout
+        assert "the search has ended: no new best in" in ran.stdout
     (folder / "sweep.yaml").write_text(SEARCH.replace("train", "wait") + on_ray(workers=2))
     ran = hpometrics("run", "sweep.yaml", "--fresh").result()
     assert ran.returncode == 0, ran.stderr
@@ -218,7 +218,7 @@ def test_a_killed_sweep_on_ray_ends_with_the_same_trials(folder, on_ray):
     ran = hpometrics("run", "sweep.yaml").result()
     assert ran.returncode == 0, ran.stderr
     assert [(record.number, record.value) for record in home.records()] == [*enumerate(VALUES[:5])]
-    assert "no new best for 3 trials" in ran.stdout
+    assert "no new best in 3 trials" in ran.stdout
 
 
 @pytest.mark.usefixtures("engine")
@@ -243,7 +243,7 @@ def test_a_trial_of_a_dead_process_resumes_after_the_end(sweep, folder, lost):
     result = sweep(SEARCH)
     assert result.exit_code == 0, result.output
     assert [record.value for record in home.records()] == VALUES[:9]
-    assert "no new best for 3 trials" in result.stdout
+    assert "no new best in 3 trials" in result.stdout
 
 
 def test_check_says_when_the_search_ends(sweep):
@@ -329,7 +329,7 @@ budget: {epochs: 1, LIMIT}
 @pytest.mark.parametrize(
     ("constraint", "limit", "words"),
     [
-        ("score >= 8", "stale: 3", "none of its last 50 trials counts for budget.stale"),
+        ("score >= 8", "stale: 3", "none of its last 50 trials counts toward budget.stale"),
         ("score >= 0", "cost: 9, cost_unit: {logged: price}", "counts for budget.cost"),
     ],
     ids=["infeasible", "free"],

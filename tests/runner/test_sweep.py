@@ -259,7 +259,7 @@ def test_finished_trials_are_not_run_again_when_the_storage_is_gone(sweep, swept
     before = records(folder)
     result = sweep(SWEEP)
     assert result.exit_code == 0
-    assert "study.db was not that of the trials, made again from them\n" in result.stderr
+    assert "study.db was inconsistent with the trials, rebuilt from the trials\n" in result.stderr
     assert records(folder) == before
 
 
@@ -270,7 +270,7 @@ def test_a_storage_in_memory_remembers_nothing(sweep, folder):
     assert not (folder / "runs" / "sweep" / "study.db").exists()
     again = sweep(text)
     assert again.exit_code == 2
-    assert "has trials that storage: memory has forgotten; --fresh starts over" in again.stderr
+    assert "has trials that storage: memory has lost; --fresh starts over" in again.stderr
 
 
 def test_extend_goes_on_in_a_wider_space(sweep, swept, folder):

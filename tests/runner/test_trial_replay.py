@@ -43,7 +43,7 @@ def test_the_best_trial_comes_out_to_the_last_digit(text, swept, folder):
         f"seed {derive_seed(3, best)}, threads 1"
     )
     assert lines[1] == f"  roc_auc: {record(folder, best).value}  as recorded"
-    assert lines[-1] == "roc_auc came out as recorded, to the last digit"
+    assert lines[-1] == "roc_auc matches the record, to the last digit"
     assert all(line.endswith("  as recorded") for line in lines[1:-1])
     assert {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()} == before
 
@@ -163,7 +163,7 @@ def test_a_failed_trial_fails_again(sweep, folder):
     states = [record(folder, number).state for number in range(4)]
     result = replay(HOME, "--trial", str(states.index("failed")))
     assert result.exit_code == 0
-    assert "reason came out as recorded, to the last digit" in result.stdout
+    assert "reason matches the record, to the last digit" in result.stdout
 
 
 def test_a_complete_trial_that_fails_is_told(swept, folder):
@@ -294,9 +294,7 @@ def test_what_differs_is_named(swept, folder):
     result = verify()
     differing = f"  trial 1: accuracy at epoch 2 is {value}, recorded 0.125 (1 of 18 values differ)"
     assert (result.exit_code, result.stdout.splitlines().count(differing)) == (1, 2), result.output
-    assert (
-        "2 of 8 trainings did not come out as recorded\nall recorded versions are the same" in result.stdout
-    )
+    assert "2 of 8 trainings does not match the record\nall recorded versions match; same" in result.stdout
 
 
 def test_a_draw_without_a_seed_is_found(swept, folder):
@@ -309,7 +307,7 @@ def test_a_draw_without_a_seed_is_found(swept, folder):
     swept(changed(", output: binary", "", text))
     result = verify()
     assert result.exit_code == 1, result.output
-    assert "8 of 8 trainings did not come out as recorded" in result.stdout
+    assert "8 of 8 trainings does not match the record" in result.stdout
 
 
 def test_params_that_the_sampler_does_not_draw_are_named(swept, folder):

@@ -109,7 +109,7 @@ def test_what_was_taken_is_recorded(earlier, sweep, monkeypatch):
     assert "15 of 15 trials of runs/old" in ran.stderr
     again = hpometrics("run", "sweep.yaml", "--fresh").result()
     assert again.returncode == 2
-    assert "search.from: runs/old: is neither a run directory nor the file of a study" in again.stderr
+    assert "search.from: runs/old: is neither a run directory nor a study file such study" in again.stderr
 
 
 def test_workers_know_the_same(earlier, sweep):
@@ -212,7 +212,7 @@ def test_values_of_another_engine_are_not_used(earlier, sweep):
     """Its best point is tried all the same, and `values: true` takes the values."""
     text = NEW.replace("own_engine:train", "own_engine:other")
     result = sweep(text)
-    assert "its values are not used, as engine.target differs; tried first" in result.stderr
+    assert "its values are not used, because engine.target differs; tried first" in result.stderr
     assert records_of(earlier)[0].params == best_of(earlier).params
     assert json.loads(RunDirectory(earlier / "runs/new").read().prior["runs/old"])["trials"] == []
     taken = sweep(text.replace("from: runs/old", "from: {sweeps: [runs/old], values: true}"), "--fresh")
@@ -228,7 +228,7 @@ def test_a_study_is_a_source(earlier, sweep):
     study.optimize(lambda trial: -abs(trial.suggest_float("x", 0, 10) - 3.0), n_trials=5)
     before = (earlier / "mine.db").read_bytes()
     result = sweep(NEW.replace("runs/old", "mine.db#mine"))
-    assert "its values are not used, as a study does not name its engine; tried first" in result.stderr
+    assert "its values are not used, because a study does not name its engine; tried first" in result.stderr
     assert records_of(earlier)[0].params == study.best_params
     taken = NEW.replace("runs/old", "{sweeps: ['mine.db'], values: true}")
     assert "the sampler learns from 5" in sweep(taken, "--fresh").stderr
@@ -254,9 +254,9 @@ def test_refused_beforehand():
     words = "sqlite:///a.db is a URL; name a run directory, or a file as in study.db#name"
     assert [text.partition(": ")[2] for text in found] == [f"search.from[0]: {words}"]
     grid = NEW.replace("from: runs/old", "from: runs/old, sampler: grid").replace("10]}", "10], step: 1}")
-    assert "a grid visits each of its points" in "".join(problems_of(grid))
+    assert "a grid visits all of its points" in "".join(problems_of(grid))
     listed = "".join(problems_of(f"{NEW}backend: {{list: [{{x: 1}}]}}\n"))
-    assert "the list backend runs its list as it is; leave from out" in listed
+    assert "the list backend runs its list unchanged; leave from out" in listed
     learned = NEW.replace("runs/old", "{sweeps: [runs/old], values: true}, sampler: random")
     assert "random learns from its own trials alone" in "".join(problems_of(learned))
 

@@ -78,7 +78,7 @@ def test_the_command_says_how_many_workers(sweep, folder):
         (
             "backend: {list: [{lr: 0.1}]}\n",
             ("--workers", "2"),
-            "--workers 2: backend: a list is tried one point after the other; leave --workers out",
+            "--workers 2: backend: a list is tried one point after another; leave --workers out",
         ),
         (
             "",
@@ -89,7 +89,7 @@ def test_the_command_says_how_many_workers(sweep, folder):
         (
             "backend: {optuna: {storage: memory}}\n",
             ("--workers", "2"),
-            "workers share a storage; memory is one process's own",
+            "workers share a storage, but memory belongs to one process",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_run_starts_over_only_where_nobody_works(sweep, swept, folder, lock):
     with FileLock(folder / "runs/sweep/.locks" / lock):
         refused = sweep(SWEEP, "--fresh")
     assert refused.exit_code == 2
-    assert "runs/sweep: a worker is at work on trial 3" in refused.stderr
+    assert "runs/sweep: a worker is running trial 3" in refused.stderr
     assert sweep(SWEEP, "--fresh").exit_code == 0
 
 
@@ -231,7 +231,7 @@ def test_a_worker_waits_no_longer_than_it_is_asked_to(folder):
 def test_workers_need_a_storage_that_they_share():
     """Memory is one process's own."""
     [found] = problems_of(f"{SWEEP}backend: {{optuna: {{workers: 2, storage: memory}}}}\n")
-    assert "backend.optuna.storage: workers share a storage; memory is one process's own" in found
+    assert "backend.optuna.storage: workers share a storage, but memory belongs to one process" in found
 
 
 def test_a_worker_cannot_join_a_study_in_memory(sweep):
@@ -239,7 +239,7 @@ def test_a_worker_cannot_join_a_study_in_memory(sweep):
     assert sweep(f"{SWEEP}backend: {{optuna: {{storage: memory}}}}\n").exit_code == 0
     result = CliRunner().invoke(main, ["worker", "runs/sweep"])
     assert result.exit_code == 2
-    assert "runs/sweep: storage memory exists in one process only" in result.stderr
+    assert "runs/sweep: storage: memory belongs to one process" in result.stderr
 
 
 @pytest.mark.parametrize(

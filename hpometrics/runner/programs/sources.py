@@ -192,7 +192,8 @@ class PrintedObjects(Source):
     def absence(self) -> str:
         """Return what it has not done."""
         return (
-            "it prints no JSON object and calls no hpometrics.log; engine.metrics_from names another source"
+            "it does not print a JSON object or call hpometrics.log; set engine.metrics_from for another "
+            "source"
         )
 
 
@@ -257,7 +258,7 @@ class MatchedLines(Source):
         return (
             "no line of its output matches engine.metrics_from.regex"
             if not self._grouping.seen
-            else (f"of the lines that match, {self._grouping.absence()}")
+            else (f"in the matching lines, {self._grouping.absence()}")
         )
 
 
@@ -271,7 +272,7 @@ def _numbers(texts: Mapping[str, Any], grouping: Grouping, place: str) -> dict[s
         try:
             numbers[own] = float(text)
         except (TypeError, ValueError):
-            raise RunError(f"{place}: {name} is a number, got {excerpt(repr(text), 80)}") from None
+            raise RunError(f"{place}: {name} must be a number, got {excerpt(repr(text), 80)}") from None
     return numbers
 
 
@@ -373,8 +374,8 @@ class Scalars(Growing):
         name = self._grouping.name_of(tag)
         if name is not None and self._folders.setdefault(name, folder) != folder:
             raise RunError(
-                f"{self._path}: {tag} is in {self._folders[name] or '.'} and in {folder or '.'}; name one: "
-                f"metrics_from: {{tensorboard: ..., names: {{{name}: {folder}/{tag}}}}}"
+                f"{self._path}: {tag} is in both {self._folders[name] or '.'} and {folder or '.'}; choose "
+                f"one: metrics_from: {{tensorboard: ..., names: {{{name}: {folder}/{tag}}}}}"
             )
         return name
 
@@ -401,7 +402,7 @@ class History(Growing):
         """Return the names of the values."""
         if self._grouping.seen:
             return f"of wandb.log, {self._grouping.absence()}"
-        return f"no file of wandb.log appeared below {self._path}; engine.metrics_from names another source"
+        return f"no file of wandb.log appeared below {self._path}; set engine.metrics_from for another source"
 
 
 def make_source(

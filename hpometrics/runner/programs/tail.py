@@ -52,7 +52,7 @@ class Tail:
     def _read(self) -> tuple[bytes, bool]:
         facts = os.stat(self.path)
         if not stat.S_ISREG(facts.st_mode):
-            raise RunError(f"{self.path}: is not a file, from which the values of the program can be read")
+            raise RunError(f"{self.path}: is not a file, so the values of the program cannot be read")
         unchanged = (self._inode, self._position, self._changed)
         if (facts.st_ino, facts.st_size, facts.st_mtime_ns) == unchanged:
             return b"", False
