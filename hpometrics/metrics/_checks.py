@@ -85,7 +85,7 @@ def check_shapes(batch: Outputs) -> None:
     kind = batch.feature.type
     if batch.weight is not None and batch.weight.shape != (len(batch),):
         raise MetricInputError(
-            f"sample_weight has an entry per row, shape ({len(batch)},); got {_shape(batch.weight)}"
+            f"sample_weight must have one entry per row, shape ({len(batch)},); got {_shape(batch.weight)}"
         )
     if kind not in _TARGET_DIMS:
         return
@@ -93,18 +93,18 @@ def check_shapes(batch: Outputs) -> None:
         _check_soft(batch.soft, batch)
     if batch.has_target and batch.target.ndim != _TARGET_DIMS[kind]:
         raise MetricInputError(
-            f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
-            f"got shape {_shape(batch.target)}{_target_hint(batch.target, kind)}"
+            f"the target of a {kind} output must have {_TARGET_DIMS[kind]} dimension(s), got shape "
+            f"{_shape(batch.target)}{_target_hint(batch.target, kind)}"
         )
     for name, output in batch.given.items():
         _check_kind(name, output, batch.target)
         if batch.has_target:
             _check_shape(name, output, batch.target, batch.feature)
         elif len(output) != len(batch):
-            raise MetricInputError(f"{name} have {len(output)} rows, the target {len(batch)}")
+            raise MetricInputError(f"{name} have {len(output)} rows, but the target has {len(batch)}")
         if len(batch) and not output.numel():
             raise MetricInputError(
-                f"{name} of a {kind} output have rows without a value: shape {_shape(output)}"
+                f"{name} of a {kind} output contain rows without a value: shape {_shape(output)}"
             )
 
 
@@ -131,7 +131,11 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
 
 def weight_checks(batch: Outputs) -> Iterator[Check]:
     """Yield the checks of the weights of the rows, if there are any."""
-    weight, rule, most = batch.weight, "sample_weight is from 0", f"sample_weight is at most {_HEAVIEST:.0e}"
+    weight, rule, most = (
+        batch.weight,
+        "sample_weight must be at least 0",
+        f"sample_weight must be at most {_HEAVIEST:.0e}",
+    )
     if weight is not None:
         yield _finite(weight, "sample_weight")
         yield Check(read((weight < 0).any()), rule, lambda: f"{rule}, got {weight.min():.3g}")
@@ -156,8 +160,8 @@ def _check_soft(soft: Tensor, batch: Outputs) -> None:
     if soft.ndim != dims or (outputs and soft.shape != outputs[0].shape):
         expected = _shape(outputs[0]) if outputs else f"of {dims} dimension(s)"
         raise MetricInputError(
-            f"target_probabilities of a {kind} output have the shape of its probabilities, {expected}; "
-            f"got {_shape(soft)}"
+            f"target_probabilities of a {kind} output must have the shape of its probabilities, "
+            f"{expected}; got {_shape(soft)}"
         )
 
 
@@ -167,7 +171,9 @@ def _check_kind(name: InputType, output: Tensor, target: Tensor) -> None:
             f"{name} are on {output.device}, the target on {target.device}; move one of them"
         )
     if output.is_complex() or target.is_complex():
-        raise MetricInputError(f"{name} and target are real numbers, got {output.dtype} and {target.dtype}")
+        raise MetricInputError(
+            f"{name} and target must be real numbers, got {output.dtype} and {target.dtype}"
+        )
 
 
 def _check_shape(name: InputType, output: Tensor, target: Tensor, feature: OutputFeature) -> None:
@@ -182,8 +188,8 @@ def _check_shape(name: InputType, output: Tensor, target: Tensor, feature: Outpu
         scores = f"; for scores of {output.shape[where]} classes pass logits= or probabilities="
         hint = scores if is_of_classes and output.ndim > 1 else _shape_hint(output, target, feature)
         raise MetricInputError(
-            f"{name} of a {feature.type} output with target of shape {_shape(target)} have shape {expected}, "
-            f"got {_shape(output)}; shapes never broadcast{hint}"
+            f"{name} of a {feature.type} output with a target of shape {_shape(target)} must have shape "
+            f"{expected}, got {_shape(output)}; shapes never broadcast{hint}"
         )
     fact = getattr(feature, _FACT.get(feature.type, ""), None)
     if (
@@ -210,17 +216,17 @@ def _target_hint(target: Tensor, kind: str) -> str:
     if _TARGET_DIMS[kind] != 1 or target.ndim not in (0, 2):
         return ""
     if not target.ndim:
-        return "; a single row is a batch of one, x.reshape(1)"
+        return "; pass a single row as a batch of one, x.reshape(1)"
     if target.shape[1] == 1:
         return "; pass x.squeeze(1)"
-    return "; of one-hot rows pass x.argmax(1)" if kind == CATEGORY else ""
+    return "; for one-hot rows, pass x.argmax(1)" if kind == CATEGORY else ""
 
 
 def _shape_hint(output: Tensor, target: Tensor, feature: OutputFeature) -> str:
     if feature.type == BINARY and output.ndim == 2 and output.shape[1] == 2:
         return "; for two columns use Category(2), or pass the column of class 1"
     if output.shape == target.shape:
-        return "; give a score for each class" + (", or use Binary()" if feature.type == CATEGORY else "")
+        return "; pass a score for each class" + (", or use Binary()" if feature.type == CATEGORY else "")
     if output.numel() == target.numel():
         return f"; reshape one of them, as in x.reshape({_shape(target)})"
     return ""
@@ -241,13 +247,13 @@ def _finite(values: Tensor, name: str) -> Check:
 
 def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> Iterator[Check]:
     if not values.is_floating_point():
-        rule = f"{name} are real numbers"
-        hint = "pass x.float()" + (", or what was decided as predictions=" if name == "probabilities" else "")
+        rule = f"{name} must be real numbers"
+        hint = "pass x.float()" + (", or pass decisions as predictions=" if name == "probabilities" else "")
         yield Check(True, rule, lambda: f"{rule}, got {values.dtype}; {hint}")
         return
     hint = "if these are logits, pass them as logits="
     low, high = map(read, values.aminmax())
-    hint = hint if name == "probabilities" else "soft labels are probabilities"
+    hint = hint if name == "probabilities" else "soft labels must be probabilities"
     within = f"{feature.type} {name} lie in [0, 1]"
     yield Check(
         (low < 0) | (high > 1),
@@ -261,7 +267,7 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
         where = class_dim(feature)
         off = read((values.sum(where, dtype=torch.float64) - 1).abs().amax())
         tolerance = max(1e-4, 4 * values.shape[where] * torch.finfo(values.dtype).eps)
-        sums = f"each row of {feature.type} {name} sums to 1"
+        sums = f"each row of {feature.type} {name} must sum to 1"
         yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
 
 
@@ -274,7 +280,7 @@ def _format_probability(value: float) -> str:
 def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
     feature = batch.feature
     if values.is_floating_point():
-        whole = f"{name} of a {feature.type} output are whole numbers"
+        whole = f"{name} of a {feature.type} output must be whole numbers"
         hint = "pass scores as logits= or probabilities="
         fractions = read((values != values.round()).any())
         yield Check(fractions, whole, lambda: f"{whole}, got {values.dtype} with fractions; {hint}")
@@ -285,7 +291,7 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
         values = values.masked_fill(values == ignored, 0)
     low, high = map(read, values.aminmax())
     top = _top_label(batch)
-    within = f"{name} of a {feature.type} output lie in 0..{'' if top is None else top}"
+    within = f"{name} of a {feature.type} output must be in 0..{'' if top is None else top}"
     outside = (low < 0) if top is None else (low < 0) | (high > top)
     yield Check(
         outside,
@@ -296,13 +302,14 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
         ),
     )
     if top is None and feature.type in _COUNTED_BY_CLASS:
-        numbers = f"{name} of a {feature.type} output are numbers of classes"
+        numbers = f"{name} of a {feature.type} output must be class numbers"
         yield Check(
             high >= MOST_CLASSES,
             numbers,
             lambda: (
-                f"{numbers}, got {float(high):.0f}; if these are ids, number the classes from 0; if so many "
-                f"classes there are, state them, as in {feature.type}(num_classes={float(high) + 1:.0f})"
+                f"{numbers}, got {float(high):.0f}; if these are ids, number the classes from 0; if there "
+                "are so many classes, state their number, as in "
+                f"{feature.type}(num_classes={float(high) + 1:.0f})"
             ),
         )
 
@@ -311,7 +318,7 @@ def _ignoring_hint(feature: OutputFeature, low: float) -> str:
     """Return a hint about `ignore_index` for a target below 0, which may mark what does not count."""
     if low >= 0 or getattr(feature, "ignore_index", 0) is not None:
         return ""
-    return f"; if {low:g} marks what does not count, say so: {feature.type}(ignore_index={low:g})"
+    return f"; if {low:g} marks ignored values, pass it: {feature.type}(ignore_index={low:g})"
 
 
 def read(value: Tensor) -> Any:

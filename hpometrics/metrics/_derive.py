@@ -42,7 +42,7 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     for name, value in values.items():
         if isinstance(value, str) and feature.type == TEXT:
             start = excerpt(value, 30)
-            raise MetricInputError(f"{name} are a list of texts, got one text; write [{start!r}]")
+            raise MetricInputError(f"{name} must be a list of texts, got one text; write [{start!r}]")
     columns = {name: _array_of_column(value) for name, value in values.items()}
     records_by_name = {
         name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)
@@ -60,12 +60,14 @@ def texts_of(values: Any, name: str) -> list[str]:
         MetricInputError: naming the first that is not a text.
     """
     if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
+        raise MetricInputError(
+            f"{name} must be a list of texts, got one text; write [{excerpt(values, 30)!r}]"
+        )
     if _all_plain(values):
         return list(values)
     for row, value in enumerate(values):
         if not isinstance(value, str):
-            raise MetricInputError(f"{name} are texts, got {type(value).__name__} in row {row}")
+            raise MetricInputError(f"{name} must be texts, got {type(value).__name__} in row {row}")
     return list(values)
 
 
@@ -81,14 +83,16 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
         MetricInputError: a row without a reference, or a reference that is not a text.
     """
     if isinstance(values, str):
-        raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
+        raise MetricInputError(
+            f"{name} must be a list of texts, got one text; write [{excerpt(values, 30)!r}]"
+        )
     rows = [
         tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,) for row in values
     ]
     for number, row in enumerate(rows):
         if not row or not all(isinstance(text, str) for text in row):
             raise MetricInputError(
-                f"{name} are a text or a list of at least one text for each row, got {values[number]!r} "
+                f"each row of {name} must be a text or a list of at least one text, got {values[number]!r} "
                 f"in row {number}"
             )
     return rows
@@ -219,7 +223,7 @@ def index_of(batch: Batch) -> Tensor:
 def underivable(kind: InputType, outputs: Mapping[InputType, Tensor], feature: OutputFeature) -> str:
     """Return why a model output cannot be derived from some outputs, and what to pass."""
     if not outputs:
-        return f"{kind} cannot be had from texts; {_IDS}"
+        return f"{kind} cannot be derived from texts; {_IDS}"
     ways = {
         LOGITS: "pass logits=",
         PROBABILITIES: "pass logits= or probabilities=",
@@ -227,7 +231,7 @@ def underivable(kind: InputType, outputs: Mapping[InputType, Tensor], feature: O
     }
     softmaxed = feature.type in (*_SIGMOID, *_SOFTMAX)
     todo = ways[kind] if softmaxed else f"pass {kind}="
-    return f"{kind} of a {feature.type} output cannot be had from {' and '.join(outputs)}; {todo}"
+    return f"{kind} of a {feature.type} output cannot be derived from {' and '.join(outputs)}; {todo}"
 
 
 def widen(values: Tensor) -> Tensor:
@@ -361,7 +365,7 @@ def _predicted_flags(batch: Batch) -> Tensor:
 def log_probabilities_of(batch: Batch) -> Tensor:
     """Return the log-probabilities of classes, from logits without leaving log space."""
     if batch.feature.type not in _SOFTMAX:
-        raise MetricInputError(f"log probabilities need a class per row, not a {batch.feature.type} output")
+        raise MetricInputError(f"log probabilities need one class per row, not a {batch.feature.type} output")
     if LOGITS not in batch.given:
         probabilities = batch.probabilities
         return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()

@@ -123,8 +123,8 @@ class StatefulMetric(torchmetrics.Metric):
         is_plain = resets_attributes and type(self).own_state is StatefulMetric.own_state
         if is_plain and not self.metric_state and not self.kept:
             raise StateError(
-                f"{self.name} keeps its state in plain attributes, which can be neither saved, merged nor "
-                "moved; declare them by add_state, or measure over statistics"
+                f"{self.name} keeps its state in plain attributes, which cannot be saved, merged or moved; "
+                "declare them with add_state, or use statistics"
             )
         return {name: list(s) if isinstance(s, list) else s.clone() for name, s in self.metric_state.items()}
 
@@ -199,7 +199,7 @@ class StatefulMetric(torchmetrics.Metric):
     def _refuse_if_shared(self, call: str) -> None:
         if self.kept_by_others and self.kept:
             raise StateError(
-                f"{self.name} is a member of a collection and shares its statistics; {call} the collection"
+                f"{self.name} belongs to a collection and shares its statistics; {call} the collection"
             )
 
     def alone(self) -> Self:
@@ -270,7 +270,7 @@ class StatefulMetric(torchmetrics.Metric):
         """
         if set(state["statistics"]) != set(self.kept):
             raise StateError(
-                f"{self.name} keeps {list(self.kept)}, the state has {list(state['statistics'])}"
+                f"{self.name} needs {list(self.kept)}, but the state has {list(state['statistics'])}"
             )
         for name, statistic in self.kept.items():
             statistic.load_state(state["statistics"][name])
@@ -418,5 +418,7 @@ def _check_constant(states: Tensor) -> Tensor:
         StateError: their states differ.
     """
     if not bool((states == states[0]).all()):
-        raise StateError(f"metrics that were made alike merge, got {states.tolist()} for one constant")
+        raise StateError(
+            f"only metrics with the same settings can merge, got {states.tolist()} for one constant"
+        )
     return states[0]

@@ -43,8 +43,8 @@ def parse_number(value: Any, what: str) -> Number:
         f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else excerpt(repr(value), 80)
     )
     raise MetricInputError(
-        f"{what} is one number, got {came} ({type(value).__name__}); "
-        "of text count something, as in int('hello' in text); several numbers are for `many`"
+        f"{what} must be one number, got {came} ({type(value).__name__}); count something in text, as in "
+        "int('hello' in text); pass several numbers to `many`"
     )
 
 
@@ -56,15 +56,15 @@ def parse_column(values: Any, what: str) -> list[Any]:
     """
     if isinstance(values, (Tensor, np.ndarray)) and values.ndim != 1:
         raise MetricInputError(
-            f"{what} has a number per row, shape (N,); got shape {tuple(values.shape)}; "
-            "values with a mask are for `AverageMetric.from_mask`"
+            f"{what} needs one number per row, shape (N,); got shape {tuple(values.shape)}; pass values "
+            "with a mask to `AverageMetric.from_mask`"
         )
     if isinstance(values, Tensor) and not on_host(values):
         return list(values.detach().unbind())
     if isinstance(values, (Tensor, np.ndarray)):
         return list(values.tolist())
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise MetricInputError(f"{what} has a number per row, got {values!r} ({type(values).__name__})")
+        raise MetricInputError(f"{what} needs one number per row, got {values!r} ({type(values).__name__})")
     return list(values)
 
 
@@ -176,7 +176,7 @@ class Additive(Readable):
         lengths = [len(row) for row in rows]
         if len(set(lengths)) > 1:
             raise MetricInputError(
-                f"{name} makes a value per row of columns of one length; got lengths "
+                f"{name} creates one value per row and needs columns of equal length; got lengths "
                 f"{' and '.join(map(str, lengths))}"
             )
         return [cls(*row) for row in zip(*rows, strict=True)]
@@ -186,8 +186,8 @@ class Additive(Readable):
             return self
         if type(other) is not type(self):
             raise AdditionError(
-                f"only values of one type are added, got {_describe(self)} + {_describe(other)}; "
-                "give values of another type a name of their own"
+                f"only values of one type can be added, got {_describe(self)} + {_describe(other)}; use "
+                "another name for values of another type"
             )
         return self.plus(other)
 
@@ -241,8 +241,8 @@ class FixedMetric(_OfNumbers):
         """Return either of the two values, which are equal."""
         if self != other:
             raise MetricInputError(
-                f"a fixed value is the same wherever it is measured, got {read_number(self.fixed)} and "
-                f"{read_number(other.fixed)}; what differs is a SumMetric or an AverageMetric"
+                f"a fixed value must be the same everywhere, got {read_number(self.fixed)} and "
+                f"{read_number(other.fixed)}; use SumMetric or AverageMetric for values that differ"
             )
         return self
 
@@ -405,7 +405,7 @@ class MacroAverageMetric(Additive):
         for task, value in tasks.items():
             if not isinstance(value, Additive):
                 raise MetricInputError(
-                    f"MacroAverageMetric: the value of task {task!r} is one that can be added, such as "
+                    f"MacroAverageMetric: the value of task {task!r} must be additive, such as "
                     f"AverageMetric(1, 2); got {value!r} ({type(value).__name__})"
                 )
         self.tasks = dict(tasks)
@@ -444,7 +444,7 @@ class DistinctMetric(Additive):
 
     def __init__(self, n: int, words: Sequence[str] = ()) -> None:
         if not isinstance(n, int) or n < 1:
-            raise MetricInputError(f"{type(self).__name__}: an n-gram has n >= 1 words, got n = {n!r}")
+            raise MetricInputError(f"{type(self).__name__}: an n-gram needs n >= 1 words, got n = {n!r}")
         every = ngrams(words, n)
         self.n = n
         self.ngrams = set(every)
@@ -458,7 +458,7 @@ class DistinctMetric(Additive):
             MetricInputError: `n` is not a whole number from 1, or the text is not a text.
         """
         if not isinstance(text, str):
-            raise MetricInputError(f"{cls.__name__}.of reads a text, got {text!r} ({type(text).__name__})")
+            raise MetricInputError(f"{cls.__name__}.of expects text, got {text!r} ({type(text).__name__})")
         return cls(n, normalized_words(text))
 
     def plus(self, other: Self) -> Self:
@@ -469,8 +469,8 @@ class DistinctMetric(Additive):
         """Add another value in place, at a cost that depends on the size of the other only."""
         if type(other) is not type(self) or other.n != self.n:
             raise AdditionError(
-                f"n-grams of one length are added, got {self!r} and {other!r}; "
-                "give those of another length a name of their own"
+                f"only n-grams of one length can be added, got {self!r} and {other!r}; use another name "
+                "for another length"
             )
         self.ngrams.update(other.ngrams)
         self.total += other.total

@@ -121,15 +121,15 @@ def _tensor(value: Any, name: str) -> Tensor:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         raise MetricInputError(
-            f"{name}: get_current_value gives one value, or one per row, got {excerpt(value, 80)}"
+            f"{name}: get_current_value must return one value, or one per row, got {excerpt(value, 80)}"
         ) from None
 
 
 def _check_rows(value: Tensor, rows: int, name: str) -> None:
     if value.ndim and value.shape[0] != rows:
         raise MetricInputError(
-            f"{name}: get_current_value gives one value, or one per row; the batch has {rows} rows, got "
-            f"shape {tuple(value.shape)}"
+            f"{name}: get_current_value must return one value, or one per row; the batch has {rows} rows, "
+            f"got shape {tuple(value.shape)}"
         )
 
 
@@ -149,8 +149,8 @@ def _weights_by_value(value: Tensor, weight: Tensor | None, name: str) -> Tensor
     """Return the weights of the rows in the shape of the values."""
     if not value.ndim or weight is None:
         raise MetricInputError(
-            f"{name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
-            "sample_weight=, or give one value per row"
+            f"{name} returns one value for a whole batch, so its rows cannot be weighted; leave out "
+            "sample_weight=, or return one value per row"
         )
     return weight.view(-1, *[1] * (value.ndim - 1)).expand(value.shape)
 
@@ -159,12 +159,12 @@ def _check_weights(weight: Tensor, value: Tensor, name: str) -> Tensor:
     """Return the measured weights as float64, one for each value, or raise if they are not weights."""
     if value.ndim and weight.shape != value.shape:
         raise MetricInputError(
-            f"{name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
+            f"{name}: values have shape {tuple(value.shape)}, but weights have {tuple(weight.shape)}"
         )
     share = weight.double() if value.ndim else weight.sum(dtype=torch.float64)
     if on_host(share) and not bool(((weight >= 0) & weight.isfinite()).all()):
         raise MetricInputError(
-            f"{name}: a weight is a finite number from 0, got {excerpt(weight.tolist(), 250)}"
+            f"{name}: a weight must be a finite number of at least 0, got {excerpt(weight.tolist(), 250)}"
         )
     return share
 
@@ -210,7 +210,7 @@ class Average:
         """
         metric, batch = self._metric, self._batch
         if batch is None:
-            raise StateError(f"{metric.name}: avg.update belongs into update(preds, target)")
+            raise StateError(f"{metric.name}: call avg.update in update(preds, target)")
         measured = mask_unknown_labels(value if weight is None else (value, weight), batch.known)
         for name, more in zip((SUM, WEIGHT), weighed(measured, batch.target, None, metric.name), strict=True):
             setattr(metric, name, getattr(metric, name) + more)

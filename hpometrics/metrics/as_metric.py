@@ -70,7 +70,7 @@ def as_metric(
     called = _parse_name(name or own_name)
     if per_row and (_is_scorer(source) or _is_torchmetric(source)):
         raise RegistrationError(
-            f"{called}: per_row=True is for a plain function that gives one value per row"
+            f"{called}: per_row=True needs a plain function that returns one value per row"
         )
     read_facts = _scorer_facts if _is_scorer(source) else _stated_facts
     stated = one_direction(called, direction, objective)
@@ -100,8 +100,8 @@ def _check_arguments(function: Callable[..., Any], name: str) -> None:
         signature.bind(None, None)
     except TypeError as err:
         raise RegistrationError(
-            f"{name}{signature} must be callable as {name}(preds, target): {err}; give what else it takes by "
-            "functools.partial"
+            f"{name}{signature} must be callable as {name}(preds, target): {err}; bind its other arguments "
+            "with functools.partial"
         ) from err
 
 
@@ -125,8 +125,8 @@ def _inner_of(source: Any) -> torchmetrics.Metric:
     if isinstance(inner, Running):
         name, inside = type(inner).__name__, type(inner.base_metric).__name__
         raise RegistrationError(
-            f"{name} keeps the last {inner.window} batches only, so its value depends on how the rows "
-            f"were cut into batches; wrap its {inside}"
+            f"{name} keeps only the last {inner.window} batches, so its value depends on the batch size; "
+            f"wrap its {inside}"
         )
     return inner
 
@@ -138,18 +138,18 @@ def _name_of(source: Any) -> str:
     if _is_scorer(source):
         return _name_of(source._score_func)
     if isinstance(source, Metric) or (isinstance(source, type) and issubclass(source, Metric)):
-        raise RegistrationError(f"{source!r} is a metric of this package already; use it as it is")
+        raise RegistrationError(f"{source!r} is already a metric of this package; use it directly")
     if not callable(source) or (isinstance(source, type) and not _is_torchmetric(source)):
         raise RegistrationError(
-            f"as_metric takes a torchmetrics.Metric, a scikit-learn scorer or a function, got {source!r}; "
-            "get_metric(name) builds a registered metric"
+            f"as_metric expects a torchmetrics.Metric, a scikit-learn scorer or a function, got {source!r}; "
+            "build a registered metric with get_metric(name)"
         )
     return str(getattr(source, "__name__", type(source).__name__))
 
 
 def _parse_name(name: str) -> str:
     if "<lambda>" in name:
-        raise RegistrationError("a lambda has no name of its own; give name=")
+        raise RegistrationError("a lambda has no name; pass name=")
     try:
         return str(MetricName.parse(name))
     except MetricNameError as err:
@@ -159,7 +159,7 @@ def _parse_name(name: str) -> str:
 def _stated_facts(source: Any, name: str, direction: Any, inputs: Any) -> dict[str, Any]:
     """Return the facts of the arguments; there are no defaults, and those of torchmetrics are not read."""
     if direction is UNSTATED:
-        raise DirectionError(f"{name}: say direction=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
+        raise DirectionError(f"{name}: pass direction=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
     parsed = None if direction is None else Direction.parse(direction)
     return {"direction": parsed, "inputs": _input_type(inputs, name)}
 
@@ -170,7 +170,7 @@ def _input_type(inputs: Any, name: str) -> InputType:
     except ValueError:
         received = "" if inputs is UNSTATED else f", got {inputs!r}"
         raise RegistrationError(
-            f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{received}"
+            f"{name}: pass inputs=PREDICTIONS, PROBABILITIES or LOGITS{received}"
         ) from None
 
 
@@ -179,18 +179,18 @@ def _scorer_facts(scorer: Any, name: str, requested: Any, inputs: Any) -> dict[s
     own = MAXIMIZE if scorer._sign > 0 else MINIMIZE
     direction = own if requested is UNSTATED else requested and Direction.parse(requested)
     if direction not in (own, None):
-        raise DirectionError(f"{name}: the scorer's sign says {own}, direction= says {direction}")
+        raise DirectionError(f"{name}: the sign of the scorer means {own}, but direction= is {direction}")
     responses = scorer._response_method
     methods = [responses] if isinstance(responses, str) else list(responses)
     readable = [_RESPONSES[method] for method in methods if method in _RESPONSES]
     if not readable:
-        raise RegistrationError(f"{name}: no metric reads what a scorer of {' or '.join(methods)} reads")
+        raise RegistrationError(f"{name}: no metric reads the input of a scorer of {' or '.join(methods)}")
     if inputs is UNSTATED:  # probabilities can be had from either of the two that some scorers take
         return {"direction": direction, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
     input_type = _input_type(inputs, name)
     if input_type not in readable:
         raise RegistrationError(
-            f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {input_type}"
+            f"{name}: the scorer reads {' or '.join(readable)}, but inputs= is {input_type}"
         )
     return {"direction": direction, "inputs": input_type}
 

@@ -180,7 +180,7 @@ class Outputs:
 
     def _listed(self, name: str, extra: str) -> tuple[Any, str]:
         if extra in self.extras and name in self.records:
-            raise MetricInputError(f"texts are given twice, as {name}= and as {extra}=; leave one out")
+            raise MetricInputError(f"texts were passed twice, as {name}= and as {extra}=; leave one out")
         for texts_by_name, key in ((self.extras, extra), (self.records, name)):
             if key in texts_by_name:
                 return texts_by_name[key], key
@@ -421,9 +421,9 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
             array = np.asarray(array.tolist())
         tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError) as err:
-        got = f"{name} is read as a tensor, an array or a list of numbers, got {type(value).__name__}"
+        got = f"{name} must be a tensor, an array or a list of numbers, got {type(value).__name__}"
         if "inhomogeneous" in str(err):
-            raise MetricInputError(f"{got} whose rows differ in length; fill up the shorter ones") from err
+            raise MetricInputError(f"{got} whose rows differ in length; pad the shorter ones") from err
         raise MetricInputError(f"{got}{_lacking(value) or f' ({err})'}") from err
     return _computable(tensor, name)
 
@@ -439,7 +439,7 @@ def _stacked(tensors: Sequence[Any], name: str) -> Tensor:
     for kind, values in kinds.items():
         if len(values) > 1:
             first_values = " and ".join(sorted(values)[:4])
-            raise MetricInputError(f"{name} is a list of tensors of one {kind}, got {first_values}")
+            raise MetricInputError(f"{name} must be a list of tensors of one {kind}, got {first_values}")
     return torch.stack(rows)
 
 
@@ -455,14 +455,12 @@ def _computable(tensor: Tensor, name: str) -> Tensor:
     if tensor.dtype not in _UNSIGNED:
         dtype = str(tensor.dtype).removeprefix("torch.")
         hint = "x.dequantize()" if tensor.is_quantized else "them as float32 or int64"
-        raise MetricInputError(
-            f"{name} holds numbers of the type {dtype}, which cannot be measured; pass {hint}"
-        )
+        raise MetricInputError(f"{name} holds numbers of type {dtype}, which are not supported; pass {hint}")
     signed = tensor.long()
     if tensor.dtype is torch.uint64 and on_host(tensor) and (signed < 0).any():
         raise MetricInputError(
-            f"{name} holds whole numbers below 2**63, got {int(signed[signed < 0][0]) + 2**64}; "
-            "number labels from 0, and give larger numbers as float64"
+            f"{name} must hold whole numbers below 2**63, got {int(signed[signed < 0][0]) + 2**64}; number "
+            "labels from 0, and pass larger numbers as float64"
         )
     return signed
 
@@ -470,18 +468,20 @@ def _computable(tensor: Tensor, name: str) -> Tensor:
 def _lacking(value: Any) -> str | None:
     """Return what stands in the place of a number and a hint; None if the numbers themselves are at fault."""
     if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
-        return f" of {value.dtype}; give times as numbers, such as seconds"
+        return f" of {value.dtype}; pass times as numbers, such as seconds"
     entries = value if isinstance(value, (list, tuple, np.ndarray)) else np.asarray(value, dtype=object)
     if isinstance(entries, np.ndarray) and not entries.ndim:
-        return "; give it as a list or an array" if isinstance(value, Iterable) else None
+        return "; pass it as a list or an array" if isinstance(value, Iterable) else None
     odd: Any = next((entry for entry in _entries(entries) if not isinstance(entry, _NUMBERS)), 0)
     if isinstance(odd, str):
-        return f" with the text {excerpt(odd, 30)!r}; give each text a whole number, the same in every batch"
+        return (
+            f" with the text {excerpt(odd, 30)!r}; map each text to a whole number, the same in every batch"
+        )
     if odd is None or type(odd).__name__ in _MISSING:
-        return f" with {odd}; leave out what has no value"
+        return f" with {odd}; leave out missing values"
     if isinstance(odd, _NUMBERS):
         return None
-    return f" with {excerpt(odd, 30)}, a {type(odd).__name__}; give a float for it"
+    return f" with {excerpt(odd, 30)}, a {type(odd).__name__}; use a float instead"
 
 
 def _entries(value: Any) -> Iterator[Any]:

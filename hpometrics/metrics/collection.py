@@ -64,9 +64,9 @@ class MetricCollection:
         non_finite: NonFinite = "error",
     ) -> None:
         if isinstance(metrics, str):
-            raise MetricNameError(f"a collection takes a list of metrics; write [{metrics!r}]")
+            raise MetricNameError(f"a collection needs a list of metrics; write [{metrics!r}]")
         if not isinstance(metrics, Iterable):
-            raise MetricInputError(f"a collection takes a list of metrics, got {type(metrics).__name__}")
+            raise MetricInputError(f"a collection needs a list of metrics, got {type(metrics).__name__}")
         feature = None if output is None else parse_feature(output)
         self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
@@ -169,8 +169,8 @@ class MetricCollection:
         """
         if positional:
             raise MetricInputError(
-                "a collection reads an output by the keyword that says what it is, as in update(logits=..., "
-                f"target=...), or probabilities= or predictions=; got {len(positional)} without one"
+                "pass each output to update by keyword: update(logits=..., target=...), or probabilities= "
+                f"or predictions=; got {len(positional)} without one"
             )
         arguments = {
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
@@ -253,7 +253,9 @@ class MetricCollection:
             StateError: the other collection has other metrics, or measures another output.
         """
         if not isinstance(other, MetricCollection):
-            raise StateError(f"a collection takes in another one, got {type(other).__name__}")
+            raise StateError(
+                f"a collection can merge only with another collection, got {type(other).__name__}"
+            )
         self.merge_state(other.state_dict())
 
     def merge_state(self, state: Mapping[str, Any]) -> None:
@@ -369,7 +371,7 @@ class MetricCollection:
         if unwanted:
             hint = suggestion(unwanted[0], KEYWORDS)
             raise MetricInputError(
-                f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}"
+                f"no metric of {', '.join(self._metrics)} accepts {', '.join(unwanted)}"
                 + (f".{hint}" if hint else "; leave it out, or name a metric whose update takes it")
             )
         self._readable.add(keywords)
@@ -382,7 +384,9 @@ class MetricCollection:
                 value = metric.undefined(complaint) if complaint else metric.compute_defined()
                 values[name] = value if getattr(value, "dtype", None) is torch.float64 else _double(value)
         nan = [name for name, value in values.items() if value.ndim == 0 and math.isnan(value)]
-        return values, {name: self._metrics[name].undefined_reason or "the metric gave nan" for name in nan}
+        return values, {
+            name: self._metrics[name].undefined_reason or "the metric returned nan" for name in nan
+        }
 
     def _over_all_ranks(self) -> Self:
         merged = self.fresh()
@@ -395,13 +399,13 @@ class MetricCollection:
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
-            raise StateError(f"a state is what state_dict() gives, got {type(state).__name__}")
+            raise StateError(f"a state must be the result of state_dict(), got {type(state).__name__}")
         metrics, statistics = state.get("metrics", {}), state.get("statistics", {})
         if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
-            raise StateError(f"{', '.join(sorted(missing))} missing from what should be a state of {self}")
+            raise StateError(f"{', '.join(sorted(missing))} missing from the state of {self}")
         self.output.refuse_other(state.get("output", {}), ", ".join(self._metrics))
         if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
-            raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
+            raise StateError(f"the state of {', '.join(metrics) or 'nothing'} does not match {self}")
 
 
 def _requests_of(batch: Outputs) -> tuple[str, ...]:
@@ -439,13 +443,12 @@ def metric_of(metric: MetricLike, output: OutputFeature | None) -> Metric:
     member = metric() if isinstance(metric, type) else metric
     if not isinstance(member, Metric):
         raise MetricInputError(
-            f"a collection takes metrics of hpometrics, got {type(member).__name__}; "
-            f"as_metric({type(member).__name__}(...), direction=..., inputs=...) makes one of it"
+            f"a collection needs metrics of hpometrics, got {type(member).__name__}; convert it with "
+            f"as_metric({type(member).__name__}(...), direction=..., inputs=...)"
         )
     if member.kept_by_others or member.update_count:
         raise StateError(
-            f"{member.name} has measured already or belongs to a collection; "
-            "give the collection one of its own"
+            f"{member.name} has already measured or belongs to another collection; pass a new metric"
         )
     if output is not None:
         types = registered_types(type(member))
@@ -462,7 +465,7 @@ def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
         same = first is metric or (type(first) is type(metric) and registered_types(type(metric)))
         if not same:  # of one registered class, the same name means the same parameters
             raise MetricInputError(
-                f"two different metrics are called {metric.name!r}; give one of them another .name"
+                f"two different metrics are named {metric.name!r}; give one of them another .name"
             )
     return members
 
@@ -471,7 +474,7 @@ def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
     outputs = {metric.output for metric in metrics}
     if len(outputs) != 1:
         raise MetricInputError(
-            f"give output=: the metrics serve {', '.join(map(str, outputs)) or 'no output'}"
+            f"pass output=: the metrics support {', '.join(map(str, outputs)) or 'no output'}"
         )
     return outputs.pop()
 

@@ -172,12 +172,12 @@ class Combined:
     def __post_init__(self) -> None:
         if not isinstance(self.terms, Mapping) or not self.terms:
             raise MetricNameError(
-                f"combine takes a weight for each metric, {{name: weight}}, got {self.terms!r}"
+                f"combine needs a weight for each metric, {{name: weight}}, got {self.terms!r}"
             )
         for name, weight in self.terms.items():
             _parse_weight(name, weight)
         if MetricName.parse(self.name) != MetricName(self.name):
-            raise MetricNameError(f"combine: name is a bare word, got {self.name!r}")
+            raise MetricNameError(f"combine: name must be a plain word, got {self.name!r}")
         if self.task not in (None, ALL_TASKS):
             check_task(self.task)
 
@@ -189,7 +189,9 @@ class Combined:
             MetricNameError: there are further keys, or as above.
         """
         if unknown := sorted(config.keys() - {"combine", "name", "direction", "task"}):
-            raise MetricNameError(f"combine goes with name, direction and task, got {', '.join(unknown)}")
+            raise MetricNameError(
+                f"combine allows only the keys name, direction and task beside it, got {', '.join(unknown)}"
+            )
         return cls(
             config["combine"], config.get("name", "score"), config.get("direction"), config.get("task")
         )
@@ -227,8 +229,7 @@ class Combined:
         fixed = next((term.name for term in terms if term.of_one_row), None)
         if fixed is not None and self.task not in (None, ALL_TASKS):
             raise MetricNameError(
-                f"combine: it is of the task {self.task}, and {fixed} is of a row of its own; "
-                "leave one of the two out"
+                f"combine: its task is {self.task}, but {fixed} names a row itself; leave one of the two out"
             )
 
 
@@ -250,13 +251,15 @@ def _parse_weight(name: str, value: Weight) -> tuple[float, Direction | None]:
     direction = None
     if isinstance(value, Mapping):
         if unknown := sorted(value.keys() - {"weight", "direction"}):
-            raise MetricNameError(f"combine: {name} has a weight and a direction, got {', '.join(unknown)}")
+            raise MetricNameError(
+                f"combine: {name} must have a weight and a direction, got {', '.join(unknown)}"
+            )
         weight, direction = value.get("weight"), value.get("direction")
     number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     if not (number and math.isfinite(weight) and weight > 0):
         raise MetricNameError(
-            f"combine: the weight of {name} is a number above 0, got {weight!r}; "
-            "its direction gives it its sign"
+            f"combine: the weight of {name} must be a number above 0, got {weight!r}; the direction sets "
+            "its sign"
         )
     return float(weight), None if direction is None else Direction.parse(direction)
 
@@ -290,11 +293,11 @@ def _agree_on_direction(
     direction = requested if own is None else own
     if direction is None:
         raise DirectionError(
-            f"combine: {name} has no direction, so that it has no sign here; state one: "
+            f"combine: {name} has no direction, so its sign is unknown; state one: "
             f"{_format_direction(name, weight)}"
         )
     if requested not in (None, direction):
-        raise DirectionError(f"combine: {name} must be {direction.value}d, but direction says {requested}")
+        raise DirectionError(f"combine: {name} must be {direction.value}d, but direction is {requested}")
     return direction
 
 
@@ -307,5 +310,5 @@ def _check_apart(terms: Mapping[str, Term]) -> None:
     for (one, term), (other, same) in combinations(terms.items(), 2):
         if term.name == same.name:
             raise MetricNameError(
-                f"combine: {one} and {other} are one value, {term.name}; give it one weight"
+                f"combine: {one} and {other} are the same value, {term.name}; give it one weight"
             )

@@ -85,8 +85,8 @@ class OutputFeature:
         other = {key: facts.get(key, value) for key, value in own.items()}
         if own != other:
             raise StateError(
-                f"what was measured of {_format_facts(other)} does not fit {reader} of {_format_facts(own)}; "
-                "give both the same output="
+                f"the measured {_format_facts(other)} does not match {reader} of {_format_facts(own)}; use "
+                "the same output= for both"
             )
 
     def _plain(self, name: str) -> Any:
@@ -105,18 +105,18 @@ class OutputFeature:
     def _check_index(self, name: str) -> None:
         value = self._plain(name)
         if value is not None and not _is_whole(value):
-            raise MetricInputError(f"{self.type}: {name} is a whole number, got {value!r}")
+            raise MetricInputError(f"{self.type}: {name} must be a whole number, got {value!r}")
 
     def _check_tokens(self) -> None:
         self._check_count("vocab_size")
         if not _is_whole(ignored := self._plain("ignore_index")):
-            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
+            raise MetricInputError(f"{self.type}: ignore_index must be a token id, got {ignored!r}")
 
     def _check_threshold(self) -> None:
         value = self._plain("threshold")
         if not (isinstance(value, (int, float)) and math.isfinite(value) and 0 < value < 1):
             raise MetricInputError(
-                f"{self.type}: threshold is a probability between 0 and 1 (exclusive), got {value!r}"
+                f"{self.type}: threshold must be a probability between 0 and 1 (exclusive), got {value!r}"
             )
 
 
@@ -306,17 +306,19 @@ class Ranking(OutputFeature):
             self._plain(name)
         if not (isinstance(self.relevance_threshold, (int, float)) and self.relevance_threshold >= 0):
             raise MetricInputError(
-                f"{self.type}: relevance_threshold is a grade from 0, got {self.relevance_threshold!r}"
+                f"{self.type}: relevance_threshold must be a grade of at least 0, got "
+                f"{self.relevance_threshold!r}"
             )
         if self.empty not in ("skip", "neg"):
             raise MetricInputError(
-                f"{self.type}: empty is `skip` or `neg`, what a user without a relevant item counts; "
+                f"{self.type}: empty must be `skip` or `neg`, the value of a user without a relevant item; "
                 f"got {self.empty!r}"
             )
         if self.unjudged is not None and not self.unjudged <= self.relevance_threshold:
             raise MetricInputError(
-                f"{self.type}: unjudged is a grade up to relevance_threshold={self.relevance_threshold!r}, "
-                f"as those above it are relevant; got {self.unjudged!r}"
+                f"{self.type}: unjudged must be a grade of at most "
+                f"relevance_threshold={self.relevance_threshold!r}, because grades above it are relevant; "
+                f"got {self.unjudged!r}"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -457,7 +459,8 @@ def make_output(make: Callable[[], OutputFeature | str]) -> OutputFeature:
     result = make()
     if not isinstance(result, (OutputFeature, str)):
         raise MetricInputError(
-            f"a function as output= gives an output such as Ranking(seen=...), got {type(result).__name__}"
+            "a function as output= must return an output such as Ranking(seen=...), got "
+            f"{type(result).__name__}"
         )
     output = parse_feature(result)
     return replace(output, made_by=make) if isinstance(output, Ranking) else output

@@ -118,7 +118,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def output(self, feature: OutputFeature) -> None:
         if self._statistics is not None:
             raise StateError(
-                f"{self.name} has begun to measure {self._output}; its output cannot become {feature}"
+                f"{self.name} has already measured {self._output}; its output cannot change to {feature}"
             )
         self._output = feature
 
@@ -135,7 +135,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     @non_finite.setter
     def non_finite(self, policy: NonFinite) -> None:
         if self.update_count:
-            raise StateError(f"{self.name} has begun to measure with non_finite={self.non_finite!r}")
+            raise StateError(f"{self.name} has already measured with non_finite={self.non_finite!r}")
         self._validator = BatchValidator(policy)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -172,7 +172,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         """Create a batch from the arguments of `update`."""
         if preds is not None and self.inputs.value in tensors:
             raise MetricInputError(
-                f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}="
+                f"{self.name}: {self.inputs} were passed twice, by position and as {self.inputs}="
             )
         arguments = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
         batch = batch_of(self.output, target=target, **arguments)
@@ -193,7 +193,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
                 f"{self.name} reads a target, not soft labels; pass target= beside target_probabilities="
             )
         if batch.weight is not None and not self.takes_weights:
-            raise MetricInputError(f"{self.name} cannot weigh rows; leave out sample_weight=")
+            raise MetricInputError(f"{self.name} does not support weights; leave out sample_weight=")
 
     @property
     def takes_weights(self) -> bool:
@@ -251,9 +251,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         """
         unwanted = extras.keys() - self.wanted(extras).keys()
         if unwanted:
-            raise MetricInputError(
-                f"{self.name} does not ask for {', '.join(sorted(unwanted))}; leave it out"
-            )
+            raise MetricInputError(f"{self.name} does not accept {', '.join(sorted(unwanted))}; leave it out")
 
     def undefined(self, reason: str) -> Tensor:
         """Return nan and store the reason in `undefined_reason`."""
@@ -270,7 +268,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         self._refuse_if_shared("merge")
         if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
             raise StateError(
-                f"{self.name} merges only with its own kind, got {getattr(other, 'name', other)!r}"
+                f"{self.name} merges only with the same metric, got {getattr(other, 'name', other)!r}"
             )
         self.output.refuse_other(other.output.facts, self.name)
         for name, statistic in self.kept.items():
@@ -299,7 +297,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         """
         if not isinstance(incoming_state, Metric):
             raise StateError(
-                f"{self.name} takes in a metric of its own kind, got {type(incoming_state).__name__}"
+                f"{self.name} merges only with the same metric, got {type(incoming_state).__name__}"
             )
         self.merge(incoming_state)
 
@@ -328,7 +326,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
             takes, keywords = ", ".join(("preds", "target", *names)), ", ".join(kwargs) or "none"
             got = f"{len(args) + 2} arguments by position and by name {keywords}"
-            raise MetricInputError(f"{self.name}: update takes {takes}; got {got}")
+            raise MetricInputError(f"{self.name}: update expects {takes}; got {got}")
         return {**dict(zip(names, args, strict=False)), **kwargs}
 
     @property
@@ -414,7 +412,7 @@ class MeanMetric(Metric):
     def compute(self) -> Tensor:
         """Return the mean; nan with a reason if no row counts."""
         mean = self.avg.mean if overrides_update(self) else self.statistic(WeightedMean).mean
-        return self.undefined("no row counted") if mean is None else mean
+        return self.undefined("no rows were counted") if mean is None else mean
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Measured:
         """Measure one batch.

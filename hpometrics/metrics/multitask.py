@@ -68,7 +68,7 @@ class OverTasks:
         """Return the unweighted mean over the tasks that have the metric; nan if one of them is."""
         each = {task: values[key] for task, values in self._values.items() if key in values}
         if any(value.ndim for value in each.values()):
-            return _NAN, f"{key} has several numbers, which have no mean over tasks; leave out tasks={MACRO}"
+            return _NAN, f"{key} has several values, which have no mean over tasks; leave out tasks={MACRO}"
         for task in each:
             if (reason := self._tasks[task].reasons.get(key)) is not None:
                 return _NAN, f"{task}/{key}: {reason}"
@@ -79,7 +79,7 @@ class OverTasks:
             self._whole = self._merged()
             self._pooled = self._whole.compute(synchronize=False)
         if key not in self._pooled:
-            return _NAN, f"{key} could be measured in some of the tasks only"
+            return _NAN, f"{key} could be measured only in some of the tasks"
         return self._pooled[key], self._whole.reasons.get(key)
 
     def _merged(self) -> MetricCollection:
@@ -129,7 +129,7 @@ def _places(task: Sequence[str]) -> dict[str, list[int]]:
     """Return the numbers of the rows of each task; every name is checked once."""
     if not (hasattr(task, "__len__") and hasattr(task, "__iter__")):
         raise MetricInputError(
-            f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
+            f"task= must be the task of all rows, or a list with one task per row; got {type(task).__name__}"
         )
     names = list(task)
     for name in names if not {str}.issuperset(map(type, names)) else dict.fromkeys(names):
@@ -147,8 +147,8 @@ def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list
     if not hasattr(value, "__len__") or len(value) != total:
         received = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
         raise MetricInputError(
-            f"there is a task for each of {total} rows, and {name}= has {received}; give the batches of each "
-            "task apart where they do not go by row"
+            f"there are tasks for {total} rows, but {name}= has {received}; update each task separately if "
+            "its values do not go by row"
         )
     if isinstance(value, torch.Tensor):
         return [value.index_select(0, rows.to(value.device)) for rows in places]
@@ -387,7 +387,7 @@ class TaskCollection:
     def _check_task_or_none(self, task: str | None) -> None:
         if self._live and (task is None) != (None in self._live):
             raise MetricInputError(
-                "some updates name a task and some do not; name one with each, as in task='convai2'"
+                "some updates name a task and some do not; pass one with each, as in task='convai2'"
             )
 
     def _of_nothing(self) -> dict[str, Tensor]:

@@ -85,8 +85,8 @@ def check_additive(name: str, value: object) -> None:
     """
     if not isinstance(value, Additive):
         raise MetricInputError(
-            f"{name!r}: what is added is a value such as AverageMetric(1, 2) or SumMetric(3); "
-            f"got {value!r} ({type(value).__name__})"
+            f"{name!r}: add a value such as AverageMetric(1, 2) or SumMetric(3); got {value!r} "
+            f"({type(value).__name__})"
         )
 
 
@@ -99,8 +99,8 @@ def bare_name(name: str) -> str:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
         raise MetricNameError(
-            f"{name!r}: a value is added under the name of a metric alone, as {str(parsed.bare)!r}; "
-            "what it belongs to is said where reports are aggregated"
+            f"{name!r}: add a value under the plain name of a metric, as {str(parsed.bare)!r}; name its "
+            "task or output when you aggregate reports"
         )
     return str(parsed)
 
@@ -132,7 +132,7 @@ def aggregate_named_reports(
     {'f1': 0.7, 'a/f1': 0.5, 'b/f1': 0.9, 'exs': 12.0, 'a/exs': 2.0, 'b/exs': 10.0}
     """
     if not reports:
-        raise MetricInputError("reports of tasks are put together from at least one, got none")
+        raise MetricInputError("combining reports of tasks needs at least one report, got none")
     tasks = {check_task(task): _checked(report) for task, report in reports.items()}
     names = dict.fromkeys(name for report in tasks.values() for name in report)
     together: Report = {}
@@ -158,7 +158,7 @@ def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Repo
     """
     reports = list(reports)
     if not reports:
-        raise MetricInputError("reports are put together from at least one, got none")
+        raise MetricInputError("combining reports needs at least one report, got none")
     together: Report = {}
     for report in reports:
         for name, value in report.items():
@@ -188,7 +188,8 @@ def _check_one_type(name: str, values: Mapping[str, Additive]) -> None:
     if len(kinds) > 1:
         came = " and ".join(f"{kind.__name__} by {task!r}" for kind, task in kinds.items())
         raise AdditionError(
-            f"{name!r}: tasks report a name with values of one type, got {came}; name them apart"
+            f"{name!r}: all tasks must report a name with the same type of value, got {came}; use "
+            "different names"
         )
 
 

@@ -83,7 +83,7 @@ def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) ->
     recipe = _RECIPES.get(output.type)
     if recipe is None:
         raise MetricInputError(
-            f"no batch can be drawn for a {output.type} output; give Subject(..., draw=) of your own"
+            f"no batch can be drawn for a {output.type} output; pass your own Subject(..., draw=)"
         )
     return recipe(output, rows, noise, torch.Generator().manual_seed(seed))
 

@@ -69,11 +69,9 @@ class AdaptedMetric(LudwigObjectNames, Metric):
         if number is None:
             first = next(iter(part), 0) if isinstance(part, Mapping) else 0
             several = hasattr(part, "__len__") and not isinstance(part, str)
-            todo = (
-                f"say which is its value, as in component={first!r}" if several else "a value is one number"
-            )
+            todo = f"choose its value, as in component={first!r}" if several else "a value must be one number"
             raise MetricInputError(f"{self.name} gives {_describe(part)}; {todo}")
-        return self.undefined(f"the wrapped {self.name} gave nan") if number.isnan() else number
+        return self.undefined(f"the wrapped {self.name} returned nan") if number.isnan() else number
 
 
 def _number(value: Any) -> Tensor | None:
@@ -139,16 +137,16 @@ class PooledFunction(FunctionMetric):
 
     def _refuse(self, record: Any) -> None:
         raise MetricInputError(
-            f"{self.name} pools tensors or texts, got rows that hold a {type(record).__name__}; let it give "
-            "a value per row (per_row=True), or write a torchmetrics.Metric"
+            f"{self.name} pools tensors or texts, got rows with a {type(record).__name__}; return a value "
+            "per row (per_row=True), or write a torchmetrics.Metric"
         )
 
     def _store(self, preds: Tensor, target: Tensor) -> None:
         for stored, rows in ((self.preds, preds), (self.target, target)):
             if stored and stored[0].shape[1:] != rows.shape[1:]:
                 raise MetricInputError(
-                    f"{self.name} pools the rows of an epoch, which have one shape: the rows before had "
-                    f"{tuple(stored[0].shape[1:])}, these have {tuple(rows.shape[1:])}"
+                    f"{self.name} pools the rows of an epoch, which must have one shape: earlier rows had "
+                    f"{tuple(stored[0].shape[1:])}, but these have {tuple(rows.shape[1:])}"
                 )
         self.preds.append(preds.clone())
         self.target.append(target.clone())
@@ -180,8 +178,8 @@ class RowFunction(FunctionMetric, MeanMetric):
         value = as_tensor(self.select_component(self._call(preds, target)))
         if value.shape != (len(target),):
             raise MetricInputError(
-                f"{self.name} with per_row=True gives one value for each of {len(target)} rows, "
-                f"got shape {tuple(value.shape)}"
+                f"{self.name} with per_row=True must return one value for each of {len(target)} rows, got "
+                f"shape {tuple(value.shape)}"
             )
         return value.to(target.device) if isinstance(target, Tensor) else value
 
@@ -252,7 +250,7 @@ class WrappedMetric(AdaptedMetric):
             StateError: the other one wraps something else.
         """
         if isinstance(other, WrappedMetric) and type(self.inner) is not type(other.inner):
-            raise StateError(f"{self.name} merges only with its own kind, got {other.name}")
+            raise StateError(f"{self.name} merges only with the same metric, got {other.name}")
         super().merge(other)
 
     @property
@@ -363,7 +361,7 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
             for path, module in _metrics_in(inner)
         }
     except _REFUSALS as err:
-        raise StateError(f"{owner.name}: what was merged in does not fit together: {err}") from err
+        raise StateError(f"{owner.name}: the merged states do not match: {err}") from err
 
 
 def _join(states: list[Any], reduction: Any, device: torch.device) -> Any:

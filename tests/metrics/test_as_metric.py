@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")
 
 def test_the_direction_is_never_read_from_torchmetrics():
     """For torchmetrics Pearson has none and MSE's is lower; we ask."""
-    with pytest.raises(DirectionError, match=r"MeanSquaredError: say direction=MINIMIZE, MAXIMIZE or None"):
+    with pytest.raises(DirectionError, match=r"MeanSquaredError: pass direction=MINIMIZE, MAXIMIZE or None"):
         as_metric(MeanSquaredError(), inputs=PREDICTIONS)
     metric = as_metric(PearsonCorrCoef(), direction="max", inputs="predictions")
     assert (metric.get_objective(), metric.get_inputs(), metric.higher_is_better) == (
@@ -48,7 +48,7 @@ def test_the_direction_is_never_read_from_torchmetrics():
 def test_the_inputs_must_be_stated(inputs, text):
     """Which output a function reads cannot be known."""
     with pytest.raises(
-        RegistrationError, match=f"worst_error: say inputs=PREDICTIONS, PROBABILITIES {text}$"
+        RegistrationError, match=f"worst_error: pass inputs=PREDICTIONS, PROBABILITIES {text}$"
     ):
         as_metric(worst_error, direction=MINIMIZE, **inputs)
 
@@ -97,9 +97,11 @@ def test_a_scorer_of_two_methods_reads_either():
 def test_a_scorer_is_not_contradicted():
     """Both facts are named."""
     scorer = make_scorer(brier_score_loss, greater_is_better=False, response_method="predict_proba")
-    with pytest.raises(DirectionError, match="the scorer's sign says minimize, direction= says maximize"):
+    with pytest.raises(
+        DirectionError, match="the sign of the scorer means minimize, but direction= is maximize"
+    ):
         as_metric(scorer, direction=MAXIMIZE)
-    with pytest.raises(RegistrationError, match="the scorer reads probabilities, inputs= says predictions"):
+    with pytest.raises(RegistrationError, match="the scorer reads probabilities, but inputs= is predictions"):
         as_metric(scorer, inputs=PREDICTIONS)
     assert as_metric(scorer, direction=None).direction is None
 
@@ -110,7 +112,9 @@ def test_ludwigs_keyword_is_accepted():
     assert metric.direction is metric.objective is metric.get_objective() is MINIMIZE
     assert as_metric(worst_error, objective=None, inputs=PREDICTIONS).direction is None
     scorer = make_scorer(brier_score_loss, greater_is_better=False, response_method="predict_proba")
-    with pytest.raises(DirectionError, match="the scorer's sign says minimize, direction= says maximize"):
+    with pytest.raises(
+        DirectionError, match="the sign of the scorer means minimize, but direction= is maximize"
+    ):
         as_metric(scorer, objective=MAXIMIZE)
     with pytest.raises(DirectionError, match="worst_error: direction says minimize, but objective says max"):
         as_metric(worst_error, direction=MINIMIZE, objective=MAXIMIZE, inputs=PREDICTIONS)
@@ -136,7 +140,7 @@ def test_a_result_of_several_numbers_needs_a_component():
     batch = numbers()
     metric = fed(as_metric(both_errors, direction=MINIMIZE, inputs=PREDICTIONS), batch)
     with pytest.raises(
-        MetricInputError, match="gives a dict of bias, mae; say which is its value, as in component='bias'"
+        MetricInputError, match="gives a dict of bias, mae; choose its value, as in component='bias'"
     ):
         metric.compute()
     metric = fed(as_metric(both_errors, direction=MINIMIZE, inputs=PREDICTIONS, component="rmse"), batch)
@@ -148,7 +152,9 @@ def test_a_result_of_several_numbers_needs_a_component():
 def test_a_result_that_is_no_number_has_no_component(result):
     """It is said what a value is."""
     metric = as_metric(lambda preds, target: result, direction=MINIMIZE, inputs=PREDICTIONS, name="odd")
-    with pytest.raises(MetricInputError, match=f"odd gives {re.escape(repr(result))}; a value is one number"):
+    with pytest.raises(
+        MetricInputError, match=f"odd gives {re.escape(repr(result))}; a value must be one number"
+    ):
         fed(metric, numbers()).compute()
 
 
@@ -180,9 +186,7 @@ def test_a_component_of_a_vector():
     assert metric.compute().item() == 0.5
     bare = as_metric(BinaryConfusionMatrix, direction=None, inputs=PREDICTIONS)
     bare.update(torch.tensor([0, 1]), torch.tensor([0, 1]))
-    with pytest.raises(
-        MetricInputError, match=re.escape("gives values of shape (2, 2); say which is its value")
-    ):
+    with pytest.raises(MetricInputError, match=re.escape("gives values of shape (2, 2); choose its value")):
         bare.compute()
 
 
@@ -190,9 +194,9 @@ def test_a_component_of_a_vector():
     ("source", "text"),
     [
         (MulticlassAccuracy, "MulticlassAccuracy needs arguments; pass an object"),
-        ("accuracy", r"got 'accuracy'; get_metric\(name\) builds"),
+        ("accuracy", r"got 'accuracy'; build"),
         (dict, "got <class 'dict'>"),
-        (lambda preds, target: 0, "a lambda has no name of its own; give name="),
+        (lambda preds, target: 0, "a lambda has no name; pass name="),
     ],
 )
 def test_what_cannot_be_wrapped_is_refused(source, text):
@@ -203,7 +207,7 @@ def test_what_cannot_be_wrapped_is_refused(source, text):
 
 def test_a_metric_of_ours_is_not_wrapped():
     """It is one already."""
-    with pytest.raises(RegistrationError, match="is a metric of this package already"):
+    with pytest.raises(RegistrationError, match="is already a metric of this package"):
         as_metric(KINDS["pooled"](), direction=MINIMIZE, inputs=PREDICTIONS)
 
 

@@ -80,7 +80,7 @@ def test_a_wrapper_of_torchmetrics_measures(inner, component):
 
 def test_a_running_metric_is_refused():
     """It forgets all but the last batches, so its value depends on how the epoch was cut."""
-    with pytest.raises(RegistrationError, match=r"Running .* last 2 batches .* wrap its MeanSquaredError"):
+    with pytest.raises(RegistrationError, match=r"Running .* last 2 batches, .* wrap its MeanSquaredError"):
         as_metric(Running(MeanSquaredError(), window=2), direction=MINIMIZE, inputs=PREDICTIONS)
 
 
@@ -118,7 +118,7 @@ def test_before_the_first_update_and_after_reset_it_is_undefined(make):
     metric = make()
     for _ in range(2):
         assert metric.compute().isnan()
-        assert metric.undefined_reason in ("nothing was measured", "no row counted")
+        assert metric.undefined_reason in ("nothing was measured", "no rows were counted")
         fed(metric, numbers()).reset()
 
 
@@ -243,10 +243,10 @@ def test_per_row_wants_one_value_per_row():
     """A mean of batch means must not slip in."""
     metric = as_metric(worst_error, direction=MINIMIZE, inputs=PREDICTIONS, per_row=True)
     with pytest.raises(
-        MetricInputError, match=re.escape("gives one value for each of 50 rows, got shape ()")
+        MetricInputError, match=re.escape("must return one value for each of 50 rows, got shape ()")
     ):
         metric.update(*numbers())
-    with pytest.raises(RegistrationError, match="per_row=True is for a plain function"):
+    with pytest.raises(RegistrationError, match="per_row=True needs a plain function"):
         as_metric(MeanSquaredError(), direction=MINIMIZE, inputs=PREDICTIONS, per_row=True)
 
 
@@ -264,7 +264,7 @@ def test_another_source_does_not_merge():
     """Two metrics of the same kind of wrapping are not the same metric."""
     mse, pearson = KINDS["torchmetrics"](), KINDS["torchmetrics with stacked states"]()
     with pytest.raises(
-        StateError, match="MeanSquaredError merges only with its own kind, got PearsonCorrCoef"
+        StateError, match="MeanSquaredError merges only with the same metric, got PearsonCorrCoef"
     ):
         mse.merge(pearson)
 
@@ -282,4 +282,4 @@ def test_a_nan_of_the_source_has_a_reason():
     """Nobody has to guess where it came from."""
     metric = as_metric(lambda p, t: float("nan"), direction=MINIMIZE, inputs=PREDICTIONS, name="broken")
     assert fed(metric, numbers()).compute().isnan()
-    assert metric.undefined_reason == "the wrapped broken gave nan"
+    assert metric.undefined_reason == "the wrapped broken returned nan"

@@ -121,22 +121,22 @@ def test_widening(dtype, wide):
             Category(3),
             "probabilities",
             LOGITS,
-            "logits of a category output cannot be had from probabilities; pass log",
+            "logits of a category output cannot be derived from probabilities; pass log",
         ),
-        (Category(3), "predictions", PROBABILITIES, "had from predictions; pass logits= or probabilities="),
+        (Category(3), "predictions", PROBABILITIES, "from predictions; pass logits= or probabilities="),
         (
             Binary(),
             "predictions",
             LOGITS,
-            "logits of a binary output cannot be had from predictions; pass logits=",
+            "logits of a binary output cannot be derived from predictions; pass logits=",
         ),
         (
             Number(),
             "logits",
             PREDICTIONS,
-            "predictions of a number output cannot be had from logits; pass predictions=",
+            "predictions of a number output cannot be derived from logits; pass predictions=",
         ),
-        (Vector(2), "predictions", PROBABILITIES, "of a vector output cannot be had from predictions"),
+        (Vector(2), "predictions", PROBABILITIES, "of a vector output cannot be derived from predictions"),
     ],
 )
 def test_what_cannot_be_derived_says_what_to_pass(feature, given, wanted, message):
@@ -187,26 +187,26 @@ def test_what_holds_no_numbers_is_refused(value):
 @pytest.mark.parametrize(
     ("output", "given", "message"),
     [
-        ("category", {"predictions": [0, 1], "target": ["x", "y"]}, "target= is .* list .*'x'; give"),
+        ("category", {"predictions": [0, 1], "target": ["x", "y"]}, "target= .* list .*'x';"),
         (
             "category",
             {"predictions": np.array(["x"], object), "target": [0]},
-            "predictions= is .* ndarray with the text 'x'; give each text a whole number",
+            "predictions= .* ndarray with the text 'x'; map each text to a whole number",
         ),
-        ("number", {"predictions": [0.0, None], "target": [0.0, 1.0]}, "predictions= is .* None; leave"),
+        ("number", {"predictions": [0.0, None], "target": [0.0, 1.0]}, "predictions= .* None; leave"),
         (
             "number",
             {"predictions": [0.0], "target": [1.0], "sample_weight": ["a"]},
-            "sample_weight= is .*'a'",
+            "sample_weight= .*'a'",
         ),
         (
             "ranking",
             {"scores": [0.1, 0.2], "target": [0, 1], "queries": ["q1", "q2"]},
-            "queries= is .* with the text 'q1'; give each text a whole number, the same in every batch",
+            "queries= .* with the text 'q1'; map each text to a whole number, the same in every batch",
         ),
-        ("ranking", {"scores": [[0.1, 0.2]], "target": [[0, 1]], "users": ["u"]}, "users= is .*'u'"),
-        ("text", {"predictions": [None, "a"], "target": ["a", "b"]}, "predictions are .* NoneType in row 0"),
-        ("text", {"predictions": ["a", "b"], "target": ["a", None]}, "target are .* got None in row 1"),
+        ("ranking", {"scores": [[0.1, 0.2]], "target": [[0, 1]], "users": ["u"]}, "users= .*'u'"),
+        ("text", {"predictions": [None, "a"], "target": ["a", "b"]}, "predictions .* NoneType in row 0"),
+        ("text", {"predictions": ["a", "b"], "target": ["a", None]}, "target .* got None in row 1"),
     ],
 )
 def test_what_is_no_number_is_named(output, given, message):
@@ -239,7 +239,9 @@ def test_labels_of_every_width_and_byte_order_are_read(dtype):
 def test_an_unsigned_number_that_would_wrap_is_refused(read, large):
     """2**63 is -2**63 in int64: neither a label nor a number may turn into another one."""
     kept = {"dtype": torch.uint64 if read is torch.tensor else np.uint64}
-    with pytest.raises(MetricInputError, match=rf"target= holds whole numbers below 2\*\*63, got {large}; "):
+    with pytest.raises(
+        MetricInputError, match=rf"target= must hold whole numbers below 2\*\*63, got {large}; "
+    ):
         Outputs(Number(), predictions=torch.zeros(2), target=read([1, large], **kept))
     assert Outputs(Number(), predictions=[0.0], target=read([2**63 - 1], **kept)).target.item() == 2**63 - 1
 
@@ -305,38 +307,41 @@ def test_a_list_of_tensors_is_stacked():
     assert as_tensor(losses).tolist() == [1.0, 2.0] and not as_tensor(losses).requires_grad
     assert as_tensor([torch.zeros(2, device="meta")] * 3).shape == (3, 2)
     with pytest.raises(
-        MetricInputError, match=r"logits= is a list of tensors of one shape, got \(2,\) and \(3,\)"
+        MetricInputError, match=r"logits= must be a list of tensors of one shape, got \(2,\) and \(3,\)"
     ):
         as_tensor([torch.zeros(2), torch.zeros(3)], "logits=")
-    with pytest.raises(MetricInputError, match="is a list of tensors of one device, got cpu and meta"):
+    with pytest.raises(MetricInputError, match="must be a list of tensors of one device, got cpu and meta"):
         as_tensor((torch.zeros(2), torch.zeros(2, device="meta")))
 
 
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (pd.Series(["a", "b"]), "Series with the text 'a'; give each text a whole number"),
-        (pd.Series(["a", "b"], dtype="category"), "Series with the text 'a'; give each text a whole number"),
-        (pd.array([True, None], dtype="boolean"), "BooleanArray with <NA>; leave out what has no value"),
-        (np.array([0, None], dtype=object), "ndarray with None; leave out what has no value"),
-        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[.s\]; give times as numbers"),
-        (np.array(["2020"], dtype="M8[D]"), r"ndarray of datetime64\[D\]; give times as numbers"),
-        ([1, Decimal("1.5")], "list with 1.5, a Decimal; give a float for it"),
-        (iter([1.0]), "list_iterator; give it as a list or an array"),
-        ({1.0, 2.0}, "set; give it as a list or an array"),
-        ([[1, 2], [1]], "list whose rows differ in length; fill up the shorter ones"),
+        (pd.Series(["a", "b"]), "Series with the text 'a'; map each text to a whole number"),
+        (
+            pd.Series(["a", "b"], dtype="category"),
+            "Series with the text 'a'; map each text to a whole number",
+        ),
+        (pd.array([True, None], dtype="boolean"), "BooleanArray with <NA>; leave out missing values"),
+        (np.array([0, None], dtype=object), "ndarray with None; leave out missing values"),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Series of datetime64\[.s\]; pass times as numbers"),
+        (np.array(["2020"], dtype="M8[D]"), r"ndarray of datetime64\[D\]; pass times as numbers"),
+        ([1, Decimal("1.5")], "list with 1.5, a Decimal; use a float instead"),
+        (iter([1.0]), "list_iterator; pass it as a list or an array"),
+        ({1.0, 2.0}, "set; pass it as a list or an array"),
+        ([[1, 2], [1]], "list whose rows differ in length; pad the shorter ones"),
     ],
 )
 def test_what_holds_no_numbers_says_what_it_holds(value, told):
     """In the words of the user, and what to do about it; never in torch's of `numpy.object_`."""
-    with pytest.raises(MetricInputError, match=f"target= is read as .*got {told}"):
+    with pytest.raises(MetricInputError, match=f"target= must be a .*got {told}"):
         as_tensor(value, "target=")
 
 
 @pytest.mark.parametrize(
     ("output", "target", "todo"),
     [
-        (Category(2), torch.eye(2), r"got shape \(2, 2\); of one-hot rows pass x.argmax\(1\)"),
+        (Category(2), torch.eye(2), r"got shape \(2, 2\); for one-hot rows, pass x\.argmax\(1\)"),
         (Category(2), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
         (Binary(), torch.zeros(2, 1), r"got shape \(2, 1\); pass x.squeeze\(1\)"),
         (Number(), torch.zeros(2, 2), r"got shape \(2, 2\)$"),
@@ -352,7 +357,7 @@ def test_a_target_of_other_dimensions_says_what_to_do(output, target, todo):
 def test_a_single_row_is_told_to_be_a_batch():
     """A number is no batch; what makes one of it is said."""
     with pytest.raises(
-        MetricInputError, match=r"has 1 dimension\(s\), got shape \(\); a single row is a batch of"
+        MetricInputError, match=r"have 1 dimension\(s\), got shape \(\); pass a single row as a batch of"
     ):
         MetricCollection(["mae"], output=Number()).update(predictions=1.0, target=2.0)
 
@@ -436,7 +441,7 @@ def test_without_a_label_to_ignore_every_position_is_decided(weight, layout):
 def test_what_a_mask_hides_is_not_read():
     """A value that is hidden counted as if it were not; without one, a masked array is an array."""
     hidden = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
-    with pytest.raises(MetricInputError, match="predictions= is an array with 1 masked values; leave out"):
+    with pytest.raises(MetricInputError, match="predictions= an array with 1 masked values; leave out"):
         Outputs(Number(), predictions=hidden, target=[1.0, 2.0, 3.0])
     shown = np.ma.masked_array([1.0, 2.0], mask=False)
     assert Outputs(Number(), predictions=shown, target=[1.0, 2.0]).predictions.tolist() == [1.0, 2.0]

@@ -100,9 +100,12 @@ def test_a_batch_of_another_kind_does_not_join(measured):
 def test_a_refusal_is_that_of_the_batch():
     """A batch without rows stands for one of candidates too, of a catalogue of unknown size."""
     panel = MetricCollection(["item_coverage@2"], output=Ranking())
-    with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
+    with pytest.raises(
+        MetricInputError,
+        match=r"unknown, because the batch has only candidates; pass Ranking\(num_items=\.\.\.\)",
+    ):
         panel.update(scores=torch.rand(1, 2), target=[[0]], items=torch.tensor([[3, 0]]))
-    with pytest.raises(MetricInputError, match="queries= alone do not name"):
+    with pytest.raises(MetricInputError, match="queries= does not name"):
         panel.update(scores=torch.rand(2), target=torch.ones(2), queries=torch.tensor([0, 0]))
 
 

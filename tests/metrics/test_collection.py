@@ -105,7 +105,7 @@ def test_an_extra_reaches_only_the_metric_that_asks():
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_extra_that_nobody_asks_for_is_refused(kind):
     """A misspelled keyword is named, whatever kinds of metric are in the collection."""
-    with pytest.raises(MetricInputError, match=f"no metric of {kind} asks for wieghts; leave it out"):
+    with pytest.raises(MetricInputError, match=f"no metric of {kind} accepts wieghts; leave it out"):
         fed(collection(kind), wieghts=torch.ones(3))
 
 
@@ -136,7 +136,7 @@ def test_two_classes_under_one_name_are_refused():
     """A name is an identity: the second holder is told to take another."""
     other = OwnGap()
     other.name = "gap"
-    with pytest.raises(MetricInputError, match="two different metrics are called 'gap'"):
+    with pytest.raises(MetricInputError, match="two different metrics are named 'gap'"):
         MetricCollection(["gap", other], Number())
 
 
@@ -173,9 +173,12 @@ def test_a_metric_serves_only_its_features(kind):
 def test_the_output_is_known_from_the_metrics():
     """With objects that agree it may be left out; otherwise it must be given."""
     assert MetricCollection([get_metric("gap", Number())]).output == Number()
-    with pytest.raises(MetricInputError, match="give output=: the metrics serve"):
+    with pytest.raises(MetricInputError, match="pass output=: the metrics support"):
         MetricCollection([get_metric("gap", Number()), get_metric("accuracy", Binary())])
-    with pytest.raises(MetricInputError, match=r"takes metrics of hpometrics, got object; as_metric\(object"):
+    with pytest.raises(
+        MetricInputError,
+        match=r"needs metrics of hpometrics, got object; convert it with as_metric\(object\(\.\.\.\),",
+    ):
         MetricCollection([object()], Number())
 
 
@@ -246,7 +249,7 @@ def test_what_is_given_by_position_is_refused():
     """As torchmetrics takes it: which output it is, has to be said."""
     panel = MetricCollection(["accuracy"], output=Binary())
     with pytest.raises(
-        MetricInputError, match=r"as in update\(logits=..., target=...\), .*; got 2 without one"
+        MetricInputError, match=r"keyword: update\(logits=\.\.\., target=\.\.\.\), .*; got 2 without one"
     ):
         panel.update(torch.tensor([1]), torch.tensor([1]))
     assert panel.rows == 0
@@ -271,9 +274,9 @@ def test_the_names_of_a_collection_are_those_of_its_values():
 def test_what_is_no_collection_or_state_does_not_merge():
     """Named by what it is."""
     panel = MetricCollection(["accuracy"], output=Binary())
-    with pytest.raises(StateError, match="a collection takes in another one, got int"):
+    with pytest.raises(StateError, match="a collection can merge only with another collection, got int"):
         panel.merge(3)
-    with pytest.raises(StateError, match=r"a state is what state_dict\(\) gives, got NoneType"):
+    with pytest.raises(StateError, match=r"a state must be the result of state_dict\(\), got NoneType"):
         panel.load_state_dict(None)
 
 

@@ -194,7 +194,7 @@ OTHERWISE = [
 @pytest.mark.parametrize("name, here, there, own, other", OTHERWISE, ids=[row[0] for row in OTHERWISE])
 def test_only_the_same_output_merges(name, here, there, own, other):
     """What was decided by another threshold, or among other items, is refused, naming both outputs."""
-    told = rf"what was measured of {other} does not fit {name} of {own}; give both the same output="
+    told = rf"the measured {other} does not match {name} of {own}; use the same output= for both"
     first, second = (MetricCollection([name], output) for output in (here, there))
     for take in (first.merge, lambda panel: first.load_state_dict(panel.state_dict())):
         with pytest.raises(StateError, match=told):

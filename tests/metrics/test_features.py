@@ -62,12 +62,12 @@ def test_every_feature_type_is_read_by_its_name(name):
         ("category(num_classes=2.5)", "at least 1, got 2.5"),
         ("category(num_classes=true)", "at least 1, got True"),
         ("set(num_labels=-1)", "num_labels must be a whole number of at least 1, got -1"),
-        ("binary(threshold=0)", "threshold is a probability between 0 and 1 .exclusive., got 0"),
-        ("binary(threshold=1.0)", "threshold is a probability .* got 1.0"),
-        ("set(threshold=high)", "threshold is a probability .* got 'high'"),
+        ("binary(threshold=0)", "threshold must be a probability between 0 and 1"),
+        ("binary(threshold=1.0)", "threshold must be a probability .* got 1.0"),
+        ("set(threshold=high)", "threshold must be a probability .* got 'high'"),
         ("sequence(ignore_index=0.5)", "ignore_index .* got 0.5"),
         ("text(ignore_index=pad)", "ignore_index .* got 'pad'"),
-        ("ranking(empty=pos)", "empty is `skip` or `neg`, .* got 'pos'"),
+        ("ranking(empty=pos)", "empty must be `skip` or `neg`, .* got 'pos'"),
     ],
 )
 def test_a_wrong_fact_is_refused_with_its_value(text, message):
@@ -131,7 +131,9 @@ def test_a_function_gives_the_output_once():
 
 def test_a_function_that_gives_no_output_is_refused():
     """With what it gave instead."""
-    with pytest.raises(MetricInputError, match=r"gives an output such as Ranking\(seen=...\), got dict"):
+    with pytest.raises(
+        MetricInputError, match=r"must return an output such as Ranking\(seen=\.\.\.\), got dict"
+    ):
         parse_feature(dict)
 
 

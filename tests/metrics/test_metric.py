@@ -105,7 +105,7 @@ def test_a_batch_in_which_nothing_counts_adds_nothing(nothing):
     assert mean_of(torch.tensor([1.0, 2.0]), nothing, torch.tensor([4.0, 5.0])) == 3.0
     metric = fed(Given(nothing), PREDS[:2], TARGET[:2])
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "no row counted"
+    assert metric.undefined_reason == "no rows were counted"
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_batch_in_which_nothing_counts_adds_nothing(nothing):
         (["a", "b"], r"one value, or one per row, got \['a', 'b'\]"),
         ([0.5, [None]], r"one value, or one per row, got \[0.5, \[None\]\]"),
         (torch.zeros(1), r"the batch has 2 rows, got shape \(1,\)"),
-        (([1.0, None], torch.ones(3)), r"values have shape \(2,\), weights \(3,\)"),
-        ((torch.zeros(2), torch.ones(3)), r"values have shape \(2,\), weights \(3,\)"),
+        (([1.0, None], torch.ones(3)), r"values have shape \(2,\), but weights have \(3,\)"),
+        ((torch.zeros(2), torch.ones(3)), r"values have shape \(2,\), but weights have \(3,\)"),
         ((torch.zeros(2), torch.tensor([1.0, torch.nan])), "weight"),
         ((1.0, torch.inf), "weight"),
     ],
@@ -151,7 +151,7 @@ def test_the_rows_of_one_metric_know_the_extras_it_asks_for():
     metric = WeightedGap()
     metric.update(PREDS, TARGET, weights=torch.tensor([0.0, 0.0, 2.0]))
     assert metric.compute().item() == 6.0
-    with pytest.raises(MetricInputError, match="weighted_gap does not ask for wieghts"):
+    with pytest.raises(MetricInputError, match="weighted_gap does not accept wieghts"):
         metric.update(PREDS, TARGET, wieghts=torch.ones(3))
 
 
@@ -268,11 +268,13 @@ def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
     """Measuring needs its inputs, optimizing its direction; there is no default for either."""
     silent = type("Silent", (MeanMetric,), {})()
     with pytest.raises(
-        RegistrationError, match="Silent does not state its inputs; say inputs = PREDICTIONS, PROB"
+        RegistrationError,
+        match="Silent does not state its inputs, which has no default; set inputs = PREDICTIONS, PROB",
     ):
         fed(silent)
     with pytest.raises(
-        RegistrationError, match="Silent does not state its direction; say direction = MINIMIZE, MAX"
+        RegistrationError,
+        match="Silent does not state its direction, which has no default; set direction = MINIMIZE, MAX",
     ):
         Run(metric=silent)
 
@@ -281,7 +283,7 @@ def test_the_output_is_fixed_once_it_measures():
     """Statistics were chosen for one output; another one afterwards is refused."""
     metric = get_metric("accuracy", Category(3))
     metric.update(torch.tensor([0]), torch.tensor([0]))
-    with pytest.raises(StateError, match="has begun to measure"):
+    with pytest.raises(StateError, match="has already measured"):
         metric.output = Category(4)
 
 

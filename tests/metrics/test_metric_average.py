@@ -141,7 +141,7 @@ def test_weights_and_extras():
     target = torch.tensor([[1, 2], [1, 1], [2, 2]])
     metric.update(predictions=torch.tensor([[1, 2], [0, 0], [2, 2]]), target=target, share=0.5)
     assert metric.compute() == metric.avg.compute() == 0.25
-    with pytest.raises(MetricInputError, match="cannot weigh rows"):
+    with pytest.raises(MetricInputError, match="does not support weights"):
         metric.update(predictions=target, target=target, sample_weight=torch.ones(3))
 
 
@@ -150,10 +150,10 @@ def test_nothing_measured_is_undefined():
     metric = told(Halved)
     assert metric.compute().isnan() and metric.avg.compute().isnan()
     metric.update(torch.zeros(2, 3), torch.zeros(2, 3))
-    assert metric.compute().isnan() and metric.undefined_reason == "no row counted"
+    assert metric.compute().isnan() and metric.undefined_reason == "no rows were counted"
 
 
 def test_it_is_added_to_by_an_update_only():
     """Outside of one nobody says of which rows a value is."""
-    with pytest.raises(StateError, match=r"avg.update belongs into update\(preds, target\)"):
+    with pytest.raises(StateError, match=r"call avg\.update in update\(preds, target\)"):
         told(TokenAccuracyMetric).avg.update(torch.ones(2))

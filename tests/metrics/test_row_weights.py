@@ -36,7 +36,7 @@ def test_rows_to_be_ignored_count_for_nothing():
     """With `ignore_index=-1` the rows of target -1 are as absent; without it -1 is no class."""
     ignoring = values(panel(output=Category(2, ignore_index=-1)), {"logits": LOGITS, "target": TARGET})
     assert ignoring == values(panel(), {"logits": LOGITS[:3], "target": TARGET[:3]})
-    with pytest.raises(MetricInputError, match=r"target of a category output lie in 0..1, got .* -1"):
+    with pytest.raises(MetricInputError, match=r"target of a category output must be in 0..1, got .* -1"):
         panel().update(logits=LOGITS, target=TARGET)
 
 
@@ -85,10 +85,10 @@ def test_weights_by_hand():
 @pytest.mark.parametrize(
     ("weight", "says"),
     [
-        ([1.0, 2.0], r"an entry per row, shape \(3,\); got \(2,\)"),
-        ([1.0, -1.0, 1.0], "sample_weight is from 0, got -1"),
+        ([1.0, 2.0], r"must have one entry per row, shape \(3,\); got \(2,\)"),
+        ([1.0, -1.0, 1.0], "sample_weight must be at least 0, got -1"),
         ([1.0, nan, 1.0], "sample_weight hold 1 values that are nan"),
-        ([1.0, 1e308, 1e308], r"sample_weight is at most 1e\+100, got 1e\+308"),
+        ([1.0, 1e308, 1e308], r"sample_weight must be at most 1e\+100, got 1e\+308"),
     ],
 )
 def test_weights_are_checked(weight, says):
@@ -167,7 +167,7 @@ def test_a_metric_alone_has_the_policies_too():
     metric.non_finite = "ignore"
     metric.update(torch.tensor([1.0, nan, 3.0]), torch.tensor([1.0, 2.0, nan]))
     assert metric.compute().item() == 0.0 and metric.non_finite == "ignore"
-    with pytest.raises(StateError, match="has begun to measure with non_finite='ignore'"):
+    with pytest.raises(StateError, match="has already measured with non_finite='ignore'"):
         metric.non_finite = "error"
 
 
@@ -208,7 +208,7 @@ def test_texts_may_be_columns_of_a_table(column):
     """As `frame.answer` is; a cell without a text is named by its row."""
     batch = Outputs(Text(), predictions=column(["a b", "c"]), target=column(["a", "c"]))
     assert batch.texts == ["a b", "c"] and batch.references == [("a",), ("c",)]
-    with pytest.raises(MetricInputError, match=r"predictions are texts, got .* in row 1"):
+    with pytest.raises(MetricInputError, match=r"predictions must be texts, got .* in row 1"):
         _ = Outputs(Text(), predictions=column(["a", None]), target=["a", "b"]).texts
 
 
@@ -228,8 +228,8 @@ def test_texts_are_lists():
     ("predictions", "target", "says"),
     [
         (["a"], ["a", "b"], "as many predictions as targets, got 1 predictions, 2 target"),
-        (["a", 3], ["a", "b"], "predictions are texts, got int in row 1"),
-        (["a"], [[]], r"a list of at least one text for each row, got \[\] in row 0"),
+        (["a", 3], ["a", "b"], "predictions must be texts, got int in row 1"),
+        (["a"], [[]], r"a list of at least one text, got \[\] in row 0"),
     ],
 )
 def test_texts_are_checked(predictions, target, says):
@@ -245,7 +245,7 @@ def test_what_a_metric_reads_beside_follows_the_policy(name, extra):
     odd = torch.tensor([0.0, 0.0, nan])
     shown = torch.stack([odd, odd], 1) if extra == "samples" else odd
     bad = {"predictions": torch.zeros(3), "target": torch.zeros(3), extra: shown}
-    told = f"{name}: {extra}= holds values that are nan or infinite"
+    told = f"{name}: {extra}= contains nan or infinite values"
     for policy in ("error", "ignore"):
         with pytest.raises(NonFiniteError, match=told):
             panel([name, "mae"], Number(), non_finite=policy).update(**bad)
@@ -271,7 +271,7 @@ def test_rankings_leave_out_rows_whose_weight_is_not_finite():
     ignoring = panel(["hit_rate@1"], Ranking(), non_finite="ignore")
     assert values(ignoring, {**batch, "sample_weight": [1.0, torch.nan]}) == {"hit_rate@1": 1.0}
     assert ignoring.rows_left_out == 1
-    with pytest.raises(NonFiniteError, match="grades of a target are finite numbers"):
+    with pytest.raises(NonFiniteError, match="grades of a target must be finite numbers"):
         panel(["ndcg@1"], Ranking()).update(
             scores=torch.eye(2), target=torch.tensor([[1, torch.nan], [1, 0]])
         )

@@ -67,7 +67,7 @@ def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction
             f"{name} has no direction; write {{metric: {name}, direction: minimize}} or maximize"
         )
     if own is not None and direction not in (None, own):
-        raise DirectionError(f"{name} must be {own.value}d, but direction says {direction}")
+        raise DirectionError(f"{name} must be {own.value}d, but direction is {direction}")
     return own or direction  # type: ignore[return-value]  # one of the two is there
 
 

@@ -119,7 +119,7 @@ def facts_of(cls: type, name: str, direction: Any = UNSTATED, inputs: Any = UNST
     """
     if not _NAME.match(name):
         raise RegistrationError(
-            f"a metric's name is lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
+            f"the name of a metric must be lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
         )
     called = f"{name} ({cls.__qualname__})"
     arguments = {"direction": direction, "inputs": inputs}
@@ -178,7 +178,7 @@ def write_facts(cls: type) -> None:
 def unstated(called: str, fact: str) -> RegistrationError:
     """Return the error for a class that does not state a fact."""
     return RegistrationError(
-        f"{called} does not state its {fact}; say {fact} = {_CHOICES[fact]}: there is no default"
+        f"{called} does not state its {fact}, which has no default; set {fact} = {_CHOICES[fact]}"
     )
 
 
@@ -199,7 +199,7 @@ def _agree_on(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> An
         raise unstated(called, fact)
     if len({value for _, value in statements}) > 1:
         listed = " but ".join(f"{where} says {value}" for where, value in statements)
-        raise RegistrationError(f"{called}: its statements of {fact} disagree: {listed}")
+        raise RegistrationError(f"{called}: its statements of {fact} contradict each other: {listed}")
     _, value = statements[0]
     try:
         return InputType(value) if fact == "inputs" else value and Direction.parse(value)
@@ -241,7 +241,7 @@ def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:
     if missing := [one for one in names if one not in optional]:
         raise RegistrationError(
             f"{name} ({cls.__qualname__}): one_of names {', '.join(missing)}, which must be a parameter "
-            "whose default is None"
+            "with the default None"
         )
     return names
 
@@ -302,7 +302,7 @@ class Param:
             return value
         if self.choices and str(value) not in self.choices:
             raise MetricNameError(
-                f"{owner}: {self.name} is one of {', '.join(self.choices)}, got {value!r}"
+                f"{owner}: {self.name} must be one of {', '.join(self.choices)}, got {value!r}"
                 f"{did_you_mean(value, self.choices)}"
             )
         if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
@@ -310,7 +310,7 @@ class Param:
         if self.kind in _KINDS.values() and _KINDS.get(type(value)) != self.kind:
             raise MetricNameError(f"{owner}: {self.name} is {self.kind}, got {value!r}")
         if self.name == "k" and isinstance(value, int) and value < 1:
-            raise MetricNameError(f"{owner}: k is a whole number from 1, got {value}")
+            raise MetricNameError(f"{owner}: k must be a whole number of at least 1, got {value}")
         return value
 
     @property

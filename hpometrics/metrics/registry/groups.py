@@ -111,7 +111,7 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     if group in _CHOICES:
         if feature_type not in _CHOICES[group]:
             raise MetricNameError(
-                f"there is no group {group!r} for a {feature_type} output; name its metrics"
+                f"there is no group {group!r} for a {feature_type} output; name the metrics"
             )
         return [MetricName.parse(name) for name in _CHOICES[group][feature_type].split()]
     entries = all_entries(feature_type)
@@ -123,8 +123,8 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     if not members:
         needy = ", ".join(str(entry.example) for entry in entries) or "nothing"
         raise MetricNameError(
-            f"no metric of the group {group!r} can be built without parameters or further inputs for a "
-            f"{feature_type} output; name those you want, such as {needy}"
+            f"for a {group!r} output3, every metric of the group {feature_type} needs parameters or "
+            f"further inputs; name the metrics, such as {needy}"
         )
     return members
 

@@ -67,7 +67,7 @@ class FoundMetric:
         if len(directions) > 1:
             listed = ", ".join(f"{e.direction or 'none'} for {e.feature_type}" for e in self.entries)
             raise DirectionError(
-                f"the direction of {self.name} depends on the output feature ({listed}); name it"
+                f"the direction of {self.name} depends on the output feature ({listed}); name the feature"
             )
         return directions.pop()
 
@@ -199,7 +199,7 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     """
     arguments = _default_params(entry) | dict(name.params)
     if name.k is not None and arguments.setdefault("k", name.k) != name.k:
-        raise MetricNameError(f"{name}: k is {arguments['k']} and {name.k}; write {entry.name}@{name.k}")
+        raise MetricNameError(f"{name}: k is both {arguments['k']} and {name.k}; write {entry.name}@{name.k}")
     params = {param.name: param for param in entry.params}
     for key in arguments:
         if key not in params:
@@ -207,7 +207,9 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
                 _hint_output(key, entry) or suggestion(key, params) or _hint_other_metrics(name, key, entry)
             )
             takes = ", ".join(params) or "no parameters"
-            raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
+            raise MetricNameError(
+                f"{entry} has no parameter {key!r}; it has {takes}.{hint}".removesuffix(".")
+            )
     values = {key: params[key].check(value, str(entry)) for key, value in arguments.items()}
     _check_required(entry, values)
     settings = {
@@ -264,7 +266,7 @@ def _hint_output(key: str, entry: MetricEntry) -> str:
     """Return a hint that a threshold belongs to the output; empty for another parameter."""
     decides = entry.feature_type in (BINARY, SET) and entry.inputs is PREDICTIONS
     example = f"{entry.feature_type}(threshold=0.3)"
-    return f" The threshold is that of the output, as in {example}" if key == "threshold" and decides else ""
+    return f" Set the threshold on the output, as in {example}" if key == "threshold" and decides else ""
 
 
 def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
@@ -379,7 +381,7 @@ def _check_required(entry: MetricEntry, values: dict[str, Scalar]) -> None:
             raise MetricNameError(_format_missing(entry, (param,)))
     chosen = [key for key in entry.one_of if values.get(key) is not None]
     if len(chosen) > 1:
-        raise MetricNameError(f"{entry} takes one of {', '.join(entry.one_of)}, got {' and '.join(chosen)}")
+        raise MetricNameError(f"{entry} needs one of {', '.join(entry.one_of)}, got {' and '.join(chosen)}")
     if entry.one_of and not chosen:
         raise MetricNameError(_format_missing(entry, [p for p in entry.params if p.name in entry.one_of]))
 
@@ -399,7 +401,7 @@ def _format_missing(entry: MetricEntry, params: Iterable[Param]) -> str:
         for choice in param.choices or (param.example,)
     ]
     return (
-        f"{entry} needs {' or '.join(f'{name}=' for name in names)}, since the field disagrees on a default; "
+        f"{entry} needs {' or '.join(f'{name}=' for name in names)}, because there is no common default; "
         f"choose one of {', '.join([*aliases, *spelled])}"
     )
 
@@ -415,10 +417,10 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
         place = f"it is a metric of {', '.join(sorted(elsewhere))}"
         return f"{requested.metric!r} does not exist{where}; {place}{hint and f'.{hint}'}"
     if group_named(requested, feature_type):
-        return f"{requested.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
+        return f"{requested.metric!r} is a group of metrics, not a metric; use it only in a list of metrics"
     if group_named(requested):
         having = ", ".join(kind for kind in FEATURES if group_named(requested, kind))
-        return f"{requested.metric!r} is not a group{where}; it is one of {having}"
+        return f"{requested.metric!r} is not a group{where}; the groups are {having}"
     own_hint = own_hint or _suggest_split(requested, feature_type)
     own_hint = own_hint or meaning_on_other_outputs(requested.metric, feature_type)
     hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)

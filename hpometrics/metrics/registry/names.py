@@ -72,17 +72,20 @@ class MetricName:
         if isinstance(text, MetricName):
             return text
         if not isinstance(text, str):
-            raise MetricNameError(f"a metric's name is text, got {text!r} ({type(text).__name__})")
+            raise MetricNameError(f"the name of a metric must be text, got {text!r} ({type(text).__name__})")
         match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
         if match is None:
             suggestion = meaning_elsewhere(text.strip())
             if names := cut_offs(text.strip()):
-                raise MetricNameError(f"{text!r} is a list of names; write each: {', '.join(names)}")
+                raise MetricNameError(
+                    f"{text!r} is a list of names; write them separately: {', '.join(names)}"
+                )
             if path := _DOTTED_PATH.match(text.strip()):
                 raise MetricNameError(
-                    f"{excerpt(text, 80)!r} is a path in Python, not a metric name; name "
-                    f"{excerpt(path['attribute'], 40)!r} alone, or make a metric of the class: in Python by "
-                    "as_metric(...), in a sweep file module:Class, a class that @register_metric decorates"
+                    f"{excerpt(text, 80)!r} is a Python path, not a metric name; write only "
+                    f"{excerpt(path['attribute'], 40)!r}, or convert the class: in Python with "
+                    "as_metric(...), in a sweep file with module:Class for a class decorated with "
+                    "@register_metric"
                 )
             raise MetricNameError(
                 f"{excerpt(text, 80)!r} is not a metric name; the form is "
@@ -90,7 +93,7 @@ class MetricName:
                 f"{f'. Did you mean {suggestion!r}?' if suggestion else ''}"
             )
         if match["k"] and match["early_k"]:
-            raise MetricNameError(f"{text!r}: the cut-off is given twice; leave @{match['early_k']} out")
+            raise MetricNameError(f"{text!r}: the cut-off is set twice; leave @{match['early_k']} out")
         k = match["k"] or match["early_k"]
         return cls(
             metric=match["metric"],
@@ -113,29 +116,28 @@ class MetricName:
         """
         if not isinstance(parts, Mapping):
             raise MetricNameError(
-                f"a name in parts is a mapping, as {{'metric': 'f1', 'feature': 'intent'}}; got {parts!r}"
+                "a name in parts must be a mapping, as in {'metric': 'f1', 'feature': 'intent'}; got "
+                f"{parts!r}"
             )
         name = cls.parse(parts.get("metric", ""))
         at = {key: parts[key] for key in ("feature", "task") if parts.get(key) is not None}
         for key in (*parts, *at):
             if not isinstance(key, str) or not isinstance(at.get(key, ""), str):
                 raise MetricNameError(
-                    f"{name}: a part of a name is text, as {{'metric': 'f1', 'feature': 'intent'}}; "
-                    f"got {key!r}: {parts[key]!r}"
+                    f"{name}: a part of a name must be text, as in {{'metric': 'f1', 'feature': "
+                    f"'intent'}}; got {key!r}: {parts[key]!r}"
                 )
         rest = {key: value for key, value in parts.items() if key not in ("metric", "feature", "task")}
         for key, value in rest.items():
             if not isinstance(value, Scalar):
-                raise MetricNameError(f"{name}: {key} is text, a number, true or false, got {value!r}")
+                raise MetricNameError(f"{name}: {key} must be text, a number, true or false, got {value!r}")
         own = {**dict(name.params), "feature": name.feature, "task": name.task}
         for key, value in (*rest.items(), *at.items()):
             if own.get(key) not in (None, value):
-                raise MetricNameError(f"{name}: its {key} is {own[key]!r}, and {key}= says {value!r}")
+                raise MetricNameError(f"{name}: its {key} is {own[key]!r}, but {key}= is {value!r}")
         full = replace(name, params=tuple({**dict(name.params), **rest}.items()), **at)
         if not all(at.values()) or cls.parse(str(full)) != full:
-            raise MetricNameError(
-                f"{name}: no part of a name can be called {' or '.join(map(repr, at.values()))}"
-            )
+            raise MetricNameError(f"{name}: no part of a name can be {' or '.join(map(repr, at.values()))}")
         return full
 
     def __str__(self) -> str:
@@ -167,8 +169,8 @@ class MetricName:
         if way in (None, MACRO, MICRO):
             return way if way is None else str(way)
         raise MetricNameError(
-            f"{self}: tasks= is {MACRO} (the mean of the tasks' values) or {MICRO} (the value of all their "
-            f"rows), got {way!r}"
+            f"{self}: tasks= must be {MACRO} (the mean of the values of the tasks) or {MICRO} (the value "
+            f"of all rows), got {way!r}"
         )
 
     def like(self, place: MetricName) -> MetricName:
@@ -212,7 +214,7 @@ def _parse_params(text: str | None, whole: str) -> tuple[tuple[str, Scalar], ...
         if match is None:
             raise MetricNameError(f"{whole!r}: cannot read {text[position:]!r} as param=value")
         if match["key"] in params:
-            raise MetricNameError(f"{whole!r}: {match['key']!r} is given twice")
+            raise MetricNameError(f"{whole!r}: {match['key']!r} is set twice")
         params[match["key"]] = _parse_value(match["value"], whole)
         position = match.end()
     return tuple(params.items())
@@ -229,7 +231,7 @@ def _parse_value(text: str, whole: str) -> Scalar:
         return _finite(text, whole)
     if not _WORD.match(text):
         raise MetricNameError(
-            f"{whole!r}: {text!r} is neither a number, true, false nor a word; put it in double quotes"
+            f"{whole!r}: {text!r} is not a number, true, false or a word; put it in double quotes"
         )
     return text
 
@@ -245,7 +247,7 @@ def _parse_quoted(text: str, whole: str) -> str:
     try:
         return str(json.loads(text))
     except ValueError as err:
-        raise MetricNameError(f"{whole!r}: {text} does not read as quoted text: {err}") from err
+        raise MetricNameError(f"{whole!r}: {text} is not valid quoted text: {err}") from err
 
 
 def _print_value(value: Scalar) -> str:

@@ -78,8 +78,8 @@ def register_metric(
         replaced = [str(one) for one in entries if _replaces(one, entry_at((name, one.feature_type)))]
         if replaced and not override:
             warnings.warn(
-                f"{' and '.join(replaced)} will be measured by {path_of(cls)}, in place of the built-in "
-                "metric; override=True makes that explicit",
+                f"{' and '.join(replaced)} will be measured by {path_of(cls)} instead of the built-in "
+                "metric; pass override=True to confirm",
                 ReplacedWarning,
                 stacklevel=2,
             )
@@ -127,12 +127,12 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
     holder = registry.built_in.entries.get(key) if entry.is_built_in else entry_at(key)
     if holder is not None and holder.path != entry.path and not (override or _replaces(entry, holder)):
         raise RegistrationError(
-            f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
-            "or override=True to replace it"
+            f"{entry} is already the name of {holder.path}; {entry.path} needs another name, or "
+            "override=True to replace it"
         )
     meaning = registry.built_in.aliases.get(key) if entry.is_built_in else alias_meaning(*key)
     if meaning is not None and MetricName.parse(meaning).metric != entry.name and not override:
-        raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
+        raise RegistrationError(f"{entry} is already an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
         _check_alias(alias, meaning, entry, override)
 
@@ -149,7 +149,7 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         or MetricName.parse(meaning).metric != entry.name
     ):
         raise RegistrationError(
-            f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
+            f"{entry}: an alias must be a plain name of the metric itself, got {alias!r}: {meaning!r}"
         )
     if entry.is_built_in:
         other, is_name = registry.built_in.aliases.get(key), key in registry.built_in.entries
@@ -157,7 +157,7 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         other, is_name = alias_meaning(*key), entry_at(key) is not None
     is_name = is_name and alias != entry.name
     if (other not in (None, meaning) or is_name) and not override:
-        raise RegistrationError(f"{entry}: its alias {alias!r} already means {other or alias}")
+        raise RegistrationError(f"{entry}: its alias {alias!r} already stands for {other or alias}")
 
 
 def _check_one(name: MetricName) -> None:
@@ -183,7 +183,7 @@ def _bare(name: str | MetricName) -> MetricName:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
         raise MetricNameError(
-            f"{name}: one metric measures one output on one split; leave split, task, feature and tasks= "
-            "to the run"
+            f"{name}: a single metric measures one output on one split; set split, task, feature and "
+            "tasks= in a run"
         )
     return parsed

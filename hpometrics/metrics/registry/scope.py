@@ -58,8 +58,8 @@ def resolve_in_scope(name: str | MetricName, types: Types | None) -> ScopedMetri
     requested = MetricName.parse(name)
     if requested.over_tasks and requested.task not in (None, ALL_TASKS):
         raise MetricNameError(
-            f"{requested}: tasks={requested.over_tasks} is about all tasks; leave it or the task "
-            f"{requested.task} out"
+            f"{requested}: tasks={requested.over_tasks} covers all tasks; leave out either it or the task "
+            f"{requested.task}"
         )
     feature = requested.feature if types is None else _output_of(requested, types)
     match = find_metric(requested.bare, None if types is None else types[feature])
@@ -95,7 +95,7 @@ def check_output_name(name: object) -> str:
     if isinstance(name, str) and _OUTPUT_NAME.match(name) and name != COMBINED:
         return name
     raise MetricNameError(
-        f"an output is called by a word of letters, digits, - and _ that is not {COMBINED!r}, got {name!r}"
+        f"the name of an output must be letters, digits, - and _, and not {COMBINED!r}; got {name!r}"
     )
 
 
@@ -108,8 +108,8 @@ def check_task(task: object) -> str:
     if isinstance(task, str) and _can_be_task(task):
         return task
     raise MetricNameError(
-        f"a task's name is text without '/', ':', '(', ')', '@' and spaces, and not {ALL_TASKS!r}; "
-        f"got {task!r}"
+        "the name of a task must be text without '/', ':', '(', ')', '@' and spaces, and not "
+        f"{ALL_TASKS!r}; got {task!r}"
     )
 
 
@@ -131,9 +131,9 @@ def _output_of(name: MetricName, types: Types) -> str | None:
         return having[0]
     if having:
         choices = ", ".join(str(replace(name, feature=key)) for key in having)
-        raise MetricNameError(f"{name} is a metric of several outputs; name one of them: {choices}")
+        raise MetricNameError(f"{name} is a metric of several outputs; choose one: {choices}")
     available = ", ".join(f"{key} ({type_})" for key, type_ in types.items())
-    raise UnknownMetricError(f"no output has a metric {str(name)!r}; there are {available}")
+    raise UnknownMetricError(f"no output has a metric {str(name)!r}; the metrics are {available}")
 
 
 def _check_output(name: MetricName, key: str | None, types: Types) -> None:
@@ -142,9 +142,10 @@ def _check_output(name: MetricName, key: str | None, types: Types) -> None:
     if None in types:
         bare = replace(name, feature=None)
         raise MetricNameError(
-            f"{name}: the only output has no name; write {bare}, or output={{{key!r}: ...}} where it is given"
+            f"{name}: the only output has no name; write {bare}, or name the output with output={{{key!r}: "
+            "...}"
         )
-    raise MetricNameError(f"{name}: there is no output {key!r}; there are {', '.join(map(str, types))}")
+    raise MetricNameError(f"{name}: there is no output {key!r}; the outputs are {', '.join(map(str, types))}")
 
 
 def _has(group: MetricName, feature_type: str | None) -> bool:
@@ -165,7 +166,7 @@ def steering_problem(name: object, split: str | None, per_class: bool) -> str | 
         per_class: whether it has one value per class.
     """
     if split not in (None, VALIDATION):
-        return f"only validation values steer a search; {name} can be tracked"
+        return f"only validation values can steer a search; {name} can only be tracked"
     if per_class:
         return f"{per_class_problem(name, 'a search optimizes')}, and track this one"
     return None
@@ -174,10 +175,13 @@ def steering_problem(name: object, split: str | None, per_class: bool) -> str | 
 def constraint_problem(name: MetricName, types: Types | None) -> str | None:
     """Return why a constraint cannot bound a value; None if it can."""
     if group_of(name, types) is not None:
-        return f"{name} is a group of metrics; bound one of them"
+        return f"{name} is a group of metrics; use a single metric in a constraint"
     problem = steering_problem(name, name.split, per_class=False)
     if problem is None and is_per_class(name):
-        return f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)"
+        return (
+            f"{name} has one value per class; use a single class in a constraint, as in "
+            f"{name.metric}(class=0)"
+        )
     return problem
 
 
@@ -189,7 +193,7 @@ def is_per_class(name: MetricName) -> bool:
 def per_class_problem(name: object, purpose: str) -> str:
     """Return why a metric with one value per class does not serve a purpose, such as `a score is`."""
     return (
-        f"{name} has one value per class, and {purpose} one number; choose average=micro, macro or weighted"
+        f"{name} has one value per class, but {purpose} one number; choose average=micro, macro or weighted"
     )
 
 
@@ -206,4 +210,4 @@ def direction_problem(
     """
     if own is None or stated is None or own is stated:
         return None
-    return f"{name} must be {own.value}d, but {where} says {stated.value}"
+    return f"{name} must be {own.value}d, but {where} is {stated.value}"

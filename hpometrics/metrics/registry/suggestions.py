@@ -32,7 +32,7 @@ def suggestion(word: str, candidates: Iterable[str], likeness: bool = True) -> s
         hint = suggestion(negated["name"], candidates, likeness=False)
         named = re.search(r"'(\w+)", hint)
         directions = {entry.direction for entry in (entries_of(named[1], None) if named else ())}
-        less = ", so less is better" if directions == {MINIMIZE} else ""
+        less = ", so lower is better" if directions == {MINIMIZE} else ""
         return hint and f"{hint} It is not negated here{less}."
     ordered = sorted(candidates, key=lambda name: (name.islower(), "-" not in name))
     folded = {name.lower().replace("-", "_"): name for name in ordered}

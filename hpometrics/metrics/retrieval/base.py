@@ -186,7 +186,7 @@ class UserAverageTopKMetric(TopKMetric):
         if not isinstance(values, Tensor) or values.shape != (len(tile.preds),):
             shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise MetricInputError(
-                f"{self.name}: compute_scores gives a tensor of one value per user, shape "
+                f"{self.name}: compute_scores must return a tensor with one value per user, shape "
                 f"({len(tile.preds)},); got {shape}"
             )
         return values
@@ -302,11 +302,11 @@ class RatingMetric(BaseMetric):
 def _check_cutoff(metric: Metric, k: int) -> int:
     """Check that k is a cut-off, and return it."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
+        raise MetricInputError(f"{type(metric).__name__}: k must be a whole number of at least 1, got {k!r}")
     if k > _DEEPEST:
         raise MetricInputError(
-            f"{type(metric).__name__}: k is at most {_DEEPEST}, as each list keeps k places, got {k}; "
-            "without k the whole ranking counts"
+            f"{type(metric).__name__}: k must be at most {_DEEPEST}, because each list keeps k places, got "
+            f"{k}; leave k out to use the whole ranking"
         )
     return k
 
@@ -361,7 +361,7 @@ def arrange_arguments(
     signature = _signature(update)
     if "user_indices" in signature.needed and arguments["user_indices"] is None:
         raise MetricInputError(
-            f"{reader}: its update asks for user_indices; pass users=, the number of the user of each row"
+            f"{reader}: its update needs user_indices; pass users=, the number of the user of each row"
         )
     keywords: dict[str, Any] = {**arguments, "ground": tile.target}
     if tile.batch.weight is not None:
@@ -395,8 +395,8 @@ def own_value(values: Mapping[str, Any], name: str) -> Any:
     """
     if name not in values and len(values) != 1:
         raise MetricInputError(
-            f"{name}: compute gives one value, or values by name with its own among them; "
-            f"got {', '.join(map(repr, values)) or 'none'}"
+            f"{name}: compute must return one value, or a mapping that includes its own name; got "
+            f"{', '.join(map(repr, values)) or 'none'}"
         )
     value = values.get(name, next(iter(values.values())))
     return value.double().nanmean() if isinstance(value, Tensor) and value.ndim else torch.as_tensor(value)

@@ -235,6 +235,6 @@ def known_block(name: Block | str) -> Block:
         if str(name).lower() in (block.value, block.name):
             return block
     raise MetricInputError(
-        f"{name!r} is not a metric block; choose from {', '.join(sorted(MetricBlock))}, "
-        "or give a Block(name, make)"
+        f"{name!r} is not a metric block; choose from {', '.join(sorted(MetricBlock))}, or pass a "
+        "Block(name, make)"
     )

@@ -81,7 +81,7 @@ def sample_candidates(
     rows = len(relevant)
     hidden = None if seen is None else read_interactions(seen, num_items)
     if hidden is not None and len(hidden) != rows:
-        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(hidden)}")
+        raise MetricInputError(f"seen must cover the same users as target, {rows}; got {len(hidden)}")
     numbers = np.arange(rows) if users is None else read_users(users, rows).cpu().numpy()
     negatives = _negatives(relevant, hidden, num_items, num_negatives, numbers, seed, allow_fewer)
     width = relevant.most
@@ -103,7 +103,7 @@ def sample_candidates(
 def _check_count(value: Any, name: str) -> int:
     """Check a whole number, which may be one of NumPy's, and return it as an int."""
     if not isinstance(value, Integral) or value < 0:
-        raise MetricInputError(f"{name} is a whole number from 0, got {value!r}")
+        raise MetricInputError(f"{name} must be a whole number of at least 0, got {value!r}")
     return int(value)
 
 
@@ -124,8 +124,8 @@ def _negatives(
         user = int(short.argmax())
         raise MetricInputError(
             f"cannot draw {num_negatives} negatives: user {int(numbers[user])} has {int(available[user])} "
-            "items that are neither relevant nor seen; give a smaller num_negatives=, or draw as many as "
-            "there are by sample_candidates(..., allow_fewer=True) and measure them as items="
+            "items that are neither relevant nor seen; pass a smaller num_negatives=, or draw as many as "
+            "possible with sample_candidates(..., allow_fewer=True) and pass them as items="
         )
     draws = _distinct(available, num_negatives, numbers, seed)
     return _free_items(draws, excluded, offsets, num_items)

@@ -75,12 +75,12 @@ def compare(
     first, second = _paired(a[metric], b[metric])
     if not len(first):
         raise MetricInputError(
-            f"{metric}: no user has a value in both; compare models that have measured the same users, under "
-            f"the same numbers. {_format_users(a[metric])} in one, {_format_users(b[metric])} in the other"
+            f"{metric}: no user has a value in both; compare models measured on the same users with the "
+            f"same user numbers. {_format_users(a[metric])} in one, {_format_users(b[metric])} in the other"
         )
     if len(first) < 2:
         raise MetricInputError(
-            f"{metric}: two users at least must have a value in both, to be compared; there are {len(first)}"
+            f"{metric}: a comparison needs at least two users with a value in both; there are {len(first)}"
         )
     gaps = first - second
     low, high = _interval(gaps, confidence, resamples, seed)

@@ -59,7 +59,7 @@ class Interactions:
         entries = _parse(data, name)
         entries._check(name, num_items)
         if finite and entries.odd_rows is not None:
-            raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
+            raise NonFiniteError(f"{name}: grades must be finite numbers, not nan or infinite")
         return entries
 
     def __len__(self) -> int:
@@ -170,15 +170,15 @@ class Interactions:
 
     def _check(self, name: str, num_items: int | None) -> None:
         if self.offsets.ndim != 1 or self.items.ndim != 1 or len(self.offsets) < 1:
-            raise MetricInputError(f"{name}: packed offsets and items have one dimension each")
+            raise MetricInputError(f"{name}: packed offsets and items must have one dimension each")
         if (
             int(self.offsets[0]) != 0
             or int(self.offsets[-1]) != len(self.items)
             or bool((self.counts < 0).any())
         ):
             raise MetricInputError(
-                f"{name}: offsets rise from 0 to the number of items, {len(self.items)}; "
-                f"got {excerpt(self.offsets.tolist(), 200)}"
+                f"{name}: offsets must rise from 0 to the number of items, {len(self.items)}; got "
+                f"{excerpt(self.offsets.tolist(), 200)}"
             )
         if self.grades is not None and self.grades.shape != self.items.shape:
             raise MetricInputError(f"{name}: {len(self.items)} items have {len(self.grades)} grades")
@@ -189,8 +189,8 @@ class Interactions:
         low, high = (int(x) for x in self.items.aminmax())
         if low < 0 or (num_items is not None and high >= num_items):
             raise MetricInputError(
-                f"{name}: item ids lie in 0..{'' if num_items is None else num_items - 1}, "
-                f"got values from {low} to {high}"
+                f"{name}: item ids must be in 0..{'' if num_items is None else num_items - 1}, got values "
+                f"from {low} to {high}"
             )
         rows, ids = self.row_of, self.items
         if (high + 1) * len(self) >= 2**63:  # as hashes may be: number them anew
@@ -204,7 +204,7 @@ class Interactions:
         if len(twice):
             row, item = (int(values[twice[0]]) for values in (rows, self.items))
             raise MetricInputError(
-                f"{name}: item {item} appears twice in row {row}; each item of a row is given once"
+                f"{name}: item {item} appears twice in row {row}; each row may list an item only once"
             )
 
 
@@ -222,7 +222,7 @@ def _parse(data: Any, name: str) -> Interactions:
     if isinstance(data, tuple) and len(data) in (2, 3):
         offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in data)
         if grades and grades[0].is_complex():
-            raise MetricInputError(f"{name}: grades are real numbers, got {grades[0].dtype}")
+            raise MetricInputError(f"{name}: grades must be real numbers, got {grades[0].dtype}")
         return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
     if isinstance(data, list):
         return _from_lists(data, name)
@@ -265,7 +265,7 @@ def _from_lists(rows: Sequence[Any], name: str) -> Interactions:
         items = torch.tensor(list(chain.from_iterable(listed)))
         grades = torch.tensor(list(_grades(rows))) if has_grades else None
     except (TypeError, ValueError) as err:
-        raise MetricInputError(f"{name} is {_FORMS}; got a list with something else in it: {err}") from err
+        raise MetricInputError(f"{name} must be {_FORMS}; got a list with other content: {err}") from err
     return Interactions(_offsets(counts), _ids(items, name), grades)
 
 
@@ -276,7 +276,7 @@ def _grades(rows: Sequence[Any]) -> Iterator[float]:
 
 def _ids(values: Tensor, name: str) -> Tensor:
     if values.numel() and (values.is_floating_point() or values.dtype is torch.bool):
-        raise MetricInputError(f"{name}: item ids and offsets are whole numbers, got {values.dtype}")
+        raise MetricInputError(f"{name}: item ids and offsets must be whole numbers, got {values.dtype}")
     return values.long()
 
 

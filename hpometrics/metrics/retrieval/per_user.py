@@ -139,9 +139,9 @@ class PerUser(Mapping[str, Column]):
         name = str(replace(MetricName.parse(metric), metric=by, params=(), k=None))
         if name not in self.strata:
             raise MetricInputError(
-                f"{metric}: no {name} of users is kept, of strata there are "
-                f"{', '.join(self.strata) or 'none'}; "
-                "give Ranking(user_groups=...) for group, item_popularity= or seen= for popularity"
+                f"{metric}: no {name} of users is stored; the stored strata are "
+                f"{', '.join(self.strata) or 'none'}. Pass Ranking(user_groups=...) for group, and "
+                "item_popularity= or seen= for popularity"
             )
         users, strata = self.strata[name]
         return {stratum: users[strata == stratum] for stratum in sorted(set(strata.tolist()) - {-1})}
@@ -178,7 +178,7 @@ class PerUser(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
-            raise KeyError(f"no values of {name!r} by user; there are those of {', '.join(self.columns)}")
+            raise KeyError(f"no values of {name!r} by user; the stored metrics are {', '.join(self.columns)}")
         return self.columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -217,7 +217,7 @@ def strata(column: Column, groups: Any) -> dict[int, Stratum]:
     groups = torch.as_tensor(groups)
     if len(users) and not 0 <= int(users.min()) <= int(users.max()) < len(groups):
         raise MetricInputError(
-            f"groups are those of users 0..{len(groups) - 1}, got users from {int(users.min())} "
+            f"groups cover users 0..{len(groups) - 1}, got users from {int(users.min())} "
             f"to {int(users.max())}"
         )
     own = groups[users]

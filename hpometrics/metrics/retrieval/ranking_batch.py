@@ -170,7 +170,8 @@ class RankingBatch(Outputs):
         self._check_numbered()
         if self._update.num_items is None:
             raise MetricInputError(
-                "the size of the catalogue is needed, candidates do not show it; give Ranking(num_items=...)"
+                "the size of the catalogue is unknown, because the batch has only candidates; pass "
+                "Ranking(num_items=...)"
             )
         return self._update.num_items
 
@@ -331,7 +332,7 @@ class RankingBatch(Outputs):
     def _check_numbered(self) -> None:
         if not self.numbered:
             raise MetricInputError(
-                "the items of lists are needed, and queries= alone do not name them; pass items=, (pairs,), "
+                "the items of lists are needed, but queries= does not name them; pass items=, (pairs,), "
                 "the item of each pair, or leave out metrics of the catalogue"
             )
 
@@ -391,11 +392,11 @@ def rankings_in(batch: Outputs) -> RankingBatch:
 
 def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
     """Yield the checks of the values of one batch; a score of -inf is an item that is not a candidate."""
-    rule = "scores are numbers, or -inf for an item that is not a candidate; not nan or inf"
+    rule = "scores must be numbers, or -inf for an item that is not a candidate; not nan or inf"
 
     def explain() -> str:
         bad = ~_ordered_rows(batch)
-        return _format_rows(rule, bad, batch) if bool(bad.any()) else f"{rule}; factors hold such values"
+        return _format_rows(rule, bad, batch) if bool(bad.any()) else f"{rule}; factors contain such values"
 
     yield Check(read(~batch.scoring.ordered), rule, explain, NonFiniteError)
     if batch.scoring.overflow is not None:
@@ -410,20 +411,20 @@ def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
 
 
 def _check_overflow(overflow: Tensor, batch: RankingBatch) -> Check:
-    rule = f"products of user_factors and item_factors are numbers that {batch.scoring.dtype} can hold"
+    rule = f"products of user_factors and item_factors must be numbers that {batch.scoring.dtype} can hold"
 
     def explain() -> str:
         bad = ~_ordered_rows(batch)
         return (
             f"{rule}; {int(bad.sum())} rows have one that is too large, the first is "
-            f"{_format_first(bad, batch)}. Give smaller factors, or float64"
+            f"{_format_first(bad, batch)}. Pass smaller factors, or float64"
         )
 
     return Check(read(overflow), rule, explain, NonFiniteError)
 
 
 def _check_grades(batch: RankingBatch) -> Check:
-    rule = "grades of a target are finite numbers of float32, not nan or infinite"
+    rule = "grades of a target must be finite numbers of float32, not nan or infinite"
     if batch.relevance.odd is None and on_host(batch.target):
         bad = ~fits_float32(*batch.target.aminmax())
     elif batch.weight is None:
@@ -442,21 +443,21 @@ def _odd_rows(batch: RankingBatch) -> Tensor:
 
 
 def _check_distinct(items: Tensor, batch: RankingBatch) -> Check:
-    rule = "items name each candidate of a row once, -1 where a place only fills up"
+    rule = "items must list each candidate of a row once, with -1 as padding"
     ordered = torch.from_numpy(np.sort(items.numpy(), axis=1)) if on_host(items) else items.sort(dim=1).values
     repeats = torch.where(ordered[:, 1:] == ordered[:, :-1], ordered[:, 1:], -1)  # -1 is no repeated item
 
     def explain() -> str:
         row, place = (int(number) for number in (repeats >= 0).nonzero()[0])
         whose = "" if batch.users is None else f", that of user {int(batch.users[row])},"
-        return f"{rule}; row {row}{whose} has item {int(repeats[row, place])} twice, keep one of the two"
+        return f"{rule}; row {row}{whose} contains item {int(repeats[row, place])} twice; keep one of them"
 
     return Check(read((repeats >= 0).any()), rule, explain)
 
 
 def _format_rows(rule: str, bad: Tensor, batch: RankingBatch) -> str:
     """Format which rows break a rule."""
-    return f"{rule}; {int(bad.sum())} rows hold such values, the first is {_format_first(bad, batch)}"
+    return f"{rule}; {int(bad.sum())} rows contain such values, the first is {_format_first(bad, batch)}"
 
 
 def _format_first(bad: Tensor, batch: RankingBatch) -> str:

@@ -107,7 +107,7 @@ class SideData:
         values = self._read("propensity", lambda data: self._per_item(data, "propensity").double())
         if not self._on_device and not bool(((values > 0) & (values <= 1)).all()):
             raise MetricInputError(
-                f"propensity is a chance above 0, got values from {float(values.min()):.3g} to "
+                f"propensity must be a probability above 0, got values from {float(values.min()):.3g} to "
                 f"{float(values.max()):.3g}"
             )
         return values
@@ -119,8 +119,8 @@ class SideData:
             return self._output.num_users
         if self._output.seen is None:
             raise MetricInputError(
-                "the metric reads the number of users in training, which the output lacks; give it once, as "
-                "Ranking(num_users=...), or give seen="
+                "the metric needs the number of users in training, which the output lacks; pass "
+                "Ranking(num_users=...) or Ranking(seen=...)"
             )
         return len(self.seen)
 
@@ -153,8 +153,7 @@ class SideData:
         data = getattr(self._output, name)
         if data is None:
             raise MetricInputError(
-                f"the metric reads {name}, which the output does not have; set it once, as in "
-                f"Ranking({name}=...)"
+                f"the metric needs {name}, which the output lacks; pass Ranking({name}=...)"
             )
         return parse(data).to(self._device)
 
@@ -163,9 +162,9 @@ class SideData:
         items = self.num_items
         if values.ndim != dims or (items is not None and len(values) != items):
             shape = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
-            raise MetricInputError(f"{name} has shape {shape}, got {tuple(values.shape)}")
+            raise MetricInputError(f"{name} must have shape {shape}, got {tuple(values.shape)}")
         if values.is_floating_point() and not bool(values.isfinite().all()):
-            raise MetricInputError(f"{name} holds nan or infinite values")
+            raise MetricInputError(f"{name} contains nan or infinite values")
         return values
 
 
@@ -185,7 +184,7 @@ def read_interactions(data: object, num_items: int | None) -> Interactions:
 def _groups(values: Tensor, name: str) -> Tensor:
     if values.ndim != 1 or values.is_floating_point() or (len(values) and int(values.min()) < -1):
         raise MetricInputError(
-            f"{name} are whole numbers from 0 in one dimension, -1 where the group is unknown; got "
+            f"{name} must be whole numbers from 0 in one dimension, with -1 for an unknown group; got "
             f"{values.dtype} of shape {tuple(values.shape)}"
         )
     return values.long()
@@ -204,7 +203,8 @@ def read_users(users: Any, rows: int) -> Tensor:
     ids = as_tensor(users, "users=")
     if tuple(ids.shape) != (rows,) or (rows and ids.is_floating_point()):
         raise MetricInputError(
-            f"users are whole numbers, one per row, shape ({rows},); got {ids.dtype} of {tuple(ids.shape)}"
+            f"users must be whole numbers, one per row, shape ({rows},); got {ids.dtype} of "
+            f"{tuple(ids.shape)}"
         )
     return ids.long()
 
@@ -248,8 +248,8 @@ def popularity(side: SideData, num_items: int) -> Tensor:
     missing = num_items - len(counts)  # items without an interaction
     if missing < 0 or bool((counts < 0).any()):
         raise MetricInputError(
-            f"item_popularity counts from 0, for {num_items} items; got {len(counts)} items, "
-            f"the lowest {float(counts.min()):.6g}"
+            f"item_popularity must be counts of at least 0 for {num_items} items; got {len(counts)} items, "
+            f"the lowest is {float(counts.min()):.6g}"
         )
     return torch.nn.functional.pad(counts, (0, missing))
 
@@ -270,8 +270,9 @@ def share_of_users(side: SideData, num_items: int) -> Tensor:
     shares = at_least_one(side, num_items) / side.num_users
     if bool((shares > 1).any()):
         raise MetricInputError(
-            f"an item has {float(shares.max()) * side.num_users:.6g} interactions of {side.num_users} users; "
-            "item_popularity counts each user once, num_users are all users in training"
+            f"an item has {float(shares.max()) * side.num_users:.6g} interactions from {side.num_users} "
+            "users; item_popularity must count each user once, and num_users must be the number of users "
+            "in training"
         )
     return shares
 
@@ -309,7 +310,7 @@ def propensity(side: SideData, num_items: int) -> Tensor:
     if side._output.propensity is not None:
         if len(side.propensity) != num_items:
             raise MetricInputError(
-                f"propensity has {len(side.propensity)} items, the catalogue has {num_items}"
+                f"propensity has {len(side.propensity)} items, but the catalogue has {num_items}"
             )
         return side.propensity
     counts = popularity(side, num_items)

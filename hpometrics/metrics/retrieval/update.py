@@ -169,11 +169,11 @@ def check_queries(feature: Ranking, users: Any, items: Any) -> None:
         MetricInputError: rows have both queries and users, or items without ids are to be masked or drawn.
     """
     if users is not None:
-        raise MetricInputError("queries= say which row a pair is in; leave out users=")
+        raise MetricInputError("queries= already assign each pair to a row; leave out users=")
     if items is None and (feature.seen is not None or feature.num_negatives is not None):
         raise MetricInputError(
-            "documents of queries have no numbers, so none can be masked as seen or drawn; leave out seen= "
-            "and num_negatives= of the output, or give the item of each pair as items="
+            "documents of queries have no numbers, so they cannot be masked as seen or sampled; leave out "
+            "seen= and num_negatives= of the output, or pass the item of each pair as items="
         )
 
 
@@ -199,14 +199,12 @@ def side_by_side(
         MetricInputError: the arguments do not have one entry per pair each, or have a wrong type.
     """
     if scores is None or target is None:
-        raise MetricInputError(
-            "queries= go with scores= and target=, one entry per pair of query and document"
-        )
+        raise MetricInputError("queries= needs scores= and target=, one entry per pair of query and document")
     grades, numbers = as_tensor(target, "target="), as_tensor(queries, "queries=")
     if numbers.is_floating_point() and numbers.numel():
-        raise MetricInputError(f"queries are whole numbers, the query of each pair; got {numbers.dtype}")
+        raise MetricInputError(f"queries must be whole numbers, the query of each pair; got {numbers.dtype}")
     if not scores.is_floating_point():
-        raise MetricInputError(f"scores of pairs are real numbers, got {scores.dtype}")
+        raise MetricInputError(f"scores of pairs must be real numbers, got {scores.dtype}")
     numbers = numbers.long()
     ids = None if items is None else as_tensor(items, "items=")
     if ids is not None and not ids.is_floating_point():  # floats are refused where items are read
@@ -216,7 +214,7 @@ def side_by_side(
         labels = ("scores", "target", "queries", "items")[: len(parts)]
         shapes = [str(tuple(part.shape)) for part in parts]
         raise MetricInputError(
-            f"{_format_list(labels)} have an entry per pair each, got {_format_list(shapes)}"
+            f"{_format_list(labels)} must have one entry per pair, got {_format_list(shapes)}"
         )
     names, row, counts = _group_queries(numbers)
     shape = len(names), int(counts.max()) if len(counts) else 0
@@ -258,10 +256,10 @@ def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | No
     """
     for name in _OTHER:
         if others.pop(name, None) is not None:
-            what = "grades, no soft labels" if name.startswith("target") else "scores and no other output"
-            raise MetricInputError(f"a ranking has {what}; got {name}=")
+            what = "grades, not soft labels" if name.startswith("target") else "scores and no other output"
+            raise MetricInputError(f"a ranking needs {what}; got {name}=")
     if logits is not None and scores is not None:
-        raise MetricInputError("scores are given twice, as logits= and as scores=; leave one out")
+        raise MetricInputError("scores were passed twice, as logits= and as scores=; leave one out")
     values = logits if scores is None else scores
     return None if values is None else as_tensor(values, "scores=")
 
@@ -276,25 +274,26 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
     present = [name for name, value in arguments.items() if value is not None]
     if present not in (["scores"], ["user_factors", "item_factors"]):
         raise MetricInputError(
-            "a ranking is measured by scores=, (users, items), or by user_factors= and item_factors=; got "
+            "a ranking needs scores=, (users, items), or user_factors= and item_factors=; got "
             + (" and ".join(present) or "none of them")
         )
     if scores is not None:
         if scores.ndim != 2 or scores.is_complex() or not scores.is_floating_point():
             whole = scores.ndim == 2 and not scores.is_complex()
             raise MetricInputError(
-                f"scores are real numbers of shape (users, items), got {scores.dtype} {tuple(scores.shape)}"
-                + ("; if these are scores and no ids of items, pass them as floats" if whole else "")
+                f"scores must be real numbers of shape (users, items), got {scores.dtype} "
+                f"{tuple(scores.shape)}"
+                + ("; if these are scores, not item ids, pass them as floats" if whole else "")
             )
         return GivenScores(scores)
     users, catalogue = as_tensor(user_factors, "user_factors="), as_tensor(item_factors, "item_factors=")
     if users.ndim != 2 or catalogue.ndim != 2 or users.shape[1] != catalogue.shape[1]:
         raise MetricInputError(
-            "user_factors are (users, d) and item_factors (items, d), got "
+            "user_factors must be (users, d) and item_factors (items, d), got "
             f"{tuple(users.shape)} and {tuple(catalogue.shape)}"
         )
     if users.is_complex() or catalogue.is_complex():
-        raise MetricInputError(f"factors are real numbers, got {users.dtype} and {catalogue.dtype}")
+        raise MetricInputError(f"factors must be real numbers, got {users.dtype} and {catalogue.dtype}")
     if items is None:
         return FactorScores(users, catalogue)
     near = send_to(as_tensor(items, "items="), users.device).long()
@@ -315,8 +314,8 @@ def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | No
     from_scores, from_side = scoring.shape[1] if whole else scoring.num_items, side.num_items
     if None not in (from_side, from_scores) and from_side != from_scores:
         raise MetricInputError(
-            f"scores are of {from_scores} items, the catalogue has {from_side}; of candidates alone, pass "
-            "items="
+            f"there are scores of {from_scores} items, but the catalogue has {from_side}; if these are "
+            "candidates, pass items="
         )
     return from_side if from_scores is None else from_scores
 
@@ -329,8 +328,8 @@ def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> 
     """
     if tuple(items.shape) != shape or items.is_floating_point():
         raise MetricInputError(
-            f"items name the item of each score, whole numbers of shape {shape}; got {items.dtype} of "
-            f"{tuple(items.shape)}"
+            f"items must name the item of each score, as whole numbers of shape {shape}; got {items.dtype} "
+            f"of {tuple(items.shape)}"
         )
     items = items.long()
     if not on_host(items):  # see `stray_ids`
@@ -343,7 +342,7 @@ def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> 
 
 
 def _range_of_items(num_items: int | None) -> str:
-    return f"items lie in 0..{'' if num_items is None else num_items - 1}, or are -1 for none"
+    return f"items must be in 0..{'' if num_items is None else num_items - 1}, or -1 for none"
 
 
 def read_target(
@@ -368,11 +367,11 @@ def read_target(
         dense = as_tensor(target, "target=")
         if tuple(dense.shape) != (rows, width):
             raise MetricInputError(
-                f"the target of scores of shape {(rows, width)} has the same shape, or is sparse; "
-                f"got {tuple(dense.shape)}"
+                f"the target of scores of shape {(rows, width)} must have the same shape or be sparse; got "
+                f"{tuple(dense.shape)}"
             )
         if dense.is_complex():
-            raise MetricInputError(f"grades of a target are real numbers, got {dense.dtype}")
+            raise MetricInputError(f"grades of a target must be real numbers, got {dense.dtype}")
         if dense.device != scoring.device:
             raise MetricInputError(
                 f"scores are on {scoring.device}, the target on {dense.device}; move one of them"
@@ -382,7 +381,9 @@ def read_target(
         return DenseRelevance(dense, threshold, void), dense
     entries = Interactions.of(target, "target", num_items, finite=False)
     if len(entries) != rows:
-        raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
+        raise MetricInputError(
+            f"the target must have one entry per row, {rows} by the scores; got {len(entries)}"
+        )
     zeros, odd = torch.zeros(rows, device=scoring.device), entries.odd_rows
     if odd is not None:  # handled by the policy for non-finite values
         odd = send_to(odd, scoring.device)
@@ -432,7 +433,7 @@ def read_seen(side: SideData, users: Tensor | None, width: int) -> Interactions:
     """
     most = side.derived("last seen", lambda own: int(own.seen.items.max()) if len(own.seen.items) else -1)
     if most >= width:
-        raise MetricInputError(f"seen has items up to {most}, the scores are of items 0..{width - 1}")
+        raise MetricInputError(f"seen has items up to {most}, but the scores are for items 0..{width - 1}")
     return side.seen_by(known_users(users, len(side.seen), "seen", "seen items are masked"))
 
 

@@ -180,7 +180,7 @@ class RowMeter:
         try:
             self._measure()
             if self._why_not is not None or self._collector is None:
-                raise NoRowValuesError(self._why_not or f"{self.metric.name} was measured on no rows")
+                raise NoRowValuesError(self._why_not or f"{self.metric.name} has not measured any rows")
             if not np.isfinite(value):
                 raise NoRowValuesError(f"{self.metric.name} is undefined")
             with self._on_parts():
@@ -339,7 +339,9 @@ def _collector_of(metric: Metric, batches: Sequence[Outputs], own_rows: bool) ->
     if metric.ordered_pairs(batches[0]) is not None:
         return _Pairs(metric)
     if not all(statistic.jackknifes for statistic in metric.kept.values()):
-        raise NoRowValuesError(f"{metric.name} depends on few rows: deleting one does not show its spread")
+        raise NoRowValuesError(
+            f"{metric.name} depends on few rows: deleting one row does not show its spread"
+        )
     if (cells := CellJackknife.of(metric, batches[0])) is not None:
         return cells
     return GroupJackknife(metric)

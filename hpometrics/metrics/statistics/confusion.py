@@ -90,8 +90,8 @@ class Confusion(Statistic):
             classes = batch.block("num_classes", _num_classes)
             if classes > MOST_CLASSES:
                 raise MetricInputError(
-                    f"a confusion matrix has at most {MOST_CLASSES} classes, got {classes}; of so many "
-                    "choose ratios of counts, such as accuracy or f1_macro, and state them: "
+                    f"a confusion matrix can have at most {MOST_CLASSES} classes, got {classes}; for so "
+                    "many, choose ratios of counts such as accuracy or f1_macro, and state their number: "
                     f"category(num_classes={classes})"
                 )
 
@@ -382,12 +382,14 @@ class Contingency(Statistic):
         predictions, target = batch.predictions, batch.target
         if predictions.shape != target.shape or target.ndim != 1:
             raise MetricInputError(
-                "predictions and target of groups have one label per row, got shapes "
+                "predictions and target of groups need one label per row, got shapes "
                 f"{tuple(predictions.shape)} and {tuple(target.shape)}"
             )
         for name, labels in (("predictions", predictions), ("target", target)):
             if labels.is_floating_point():
-                raise MetricInputError(f"labels of groups are whole numbers, got {name} of {labels.dtype}")
+                raise MetricInputError(
+                    f"labels of groups must be whole numbers, got {name} of {labels.dtype}"
+                )
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""

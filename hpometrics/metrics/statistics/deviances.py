@@ -165,12 +165,12 @@ def check_domain(batch: Outputs, power: float, reader: str) -> None:
     preds, target, _ = columns(batch)
     if preds.min() <= 0:
         raise MetricInputError(
-            f"{reader} of power {power:g} reads predictions above 0, got {preds.min():.3g}; clip them, or "
+            f"{reader} of power {power:g} needs predictions above 0, got {preds.min():.3g}; clip them, or "
             "choose power=0"
         )
     if power >= 1 and (target.min() < 0 or (power >= 2 and target.min() == 0)):
         least = "above 0" if power >= 2 else "from 0"
-        raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
+        raise MetricInputError(f"{reader} of power {power:g} needs targets {least}, got {target.min():.3g}")
 
 
 def _weighted_sum(each: Tensor, weight: Tensor) -> Tensor:

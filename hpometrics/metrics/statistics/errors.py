@@ -106,7 +106,7 @@ def check_width(batch: Outputs, state: Tensor | None) -> None:
     width = columns(batch).width
     if state is not None and state.shape[-1] != width:
         raise MetricInputError(
-            f"the batches before had {state.shape[-1]} columns, this one has {width}; keep it the same"
+            f"earlier batches had {state.shape[-1]} columns, but this one has {width}; use one number"
         )
 
 
@@ -406,8 +406,8 @@ class Errors(ErrorSum):
         least = min(getattr(batch, name).min().item() for name in self.above)
         if least <= -1:
             raise MetricInputError(
-                f"rmsle and msle read predictions and targets above -1, got {least:.3g}; clip the "
-                "predictions, as rmsle(clip=true) does, or choose rmse"
+                f"rmsle and msle need predictions and targets above -1, got {least:.3g}; clip the "
+                "predictions with rmsle(clip=true), or choose rmse"
             )
 
     def columns(self, batch: Outputs) -> Columns:
@@ -477,17 +477,17 @@ class MaskedSquares(ErrorSum):
         check_width(batch, self._state.get("total"))
         if batch.extras.get("mask") is None:
             raise MetricInputError(
-                "unsup_loss reads mask=, 1 where a column was hidden and is to be reconstructed, beside "
-                "predictions and target; mask= is missing"
+                "unsup_loss needs mask=, with 1 for each hidden column to reconstruct, beside predictions "
+                "and target; mask= is missing"
             )
         mask = batch.block("mask", _mask)
         if mask.shape != batch.target.shape:
             raise MetricInputError(
-                f"unsup_loss reads mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
+                f"unsup_loss needs mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
             )
         if on_host(mask) and not bool(((mask == 0) | (mask == 1)).all()):
             raise MetricInputError(
-                f"unsup_loss reads mask= of 0 and 1, got values up to {mask.abs().max():g}"
+                f"unsup_loss needs mask= of 0 and 1, got values up to {mask.abs().max():g}"
             )
 
     def measure(self, batch: Outputs, values: Columns) -> Tensor:

@@ -53,8 +53,8 @@ class ItemCounts(AtCutoffs):
         size = rankings_in(batch).num_items
         if self._state and self._state["counts"].shape[1] != size:
             raise MetricInputError(
-                f"items are counted over one catalogue; it had {self._state['counts'].shape[1]} items, now "
-                f"{size}. Give Ranking(num_items=...), and items= where only candidates are scored"
+                f"all batches must have the same catalogue; it had {self._state['counts'].shape[1]} items, "
+                f"now {size}. Pass Ranking(num_items=...), and items= if only candidates are scored"
             )
 
     def update(self, batch: Outputs) -> None:

@@ -194,7 +194,7 @@ class NgramMatches:
             distinct, numbers = np.unique(numbers, return_inverse=True)
             bits = bits_of(len(distinct))
         if bits > room:
-            raise MetricInputError(f"a batch of {len(self._ids)} tokens is too large to count; cut it")
+            raise MetricInputError(f"a batch of {len(self._ids)} tokens is too large to count; split it")
         return Grams((numbers[:-1] << self._id_bits) | self._ids[order:], bits + self._id_bits)
 
 

@@ -118,8 +118,9 @@ class Scores(Statistic):
         refuse_other_width(batch, self.classes if self._chunks else None)
         if self._are_logits not in (None, _gives_logits(batch)):
             raise MetricInputError(
-                f"earlier batches gave {'logits' if self._are_logits else 'probabilities'}, this one gives "
-                f"{'probabilities' if self._are_logits else 'logits'}; an epoch's scores are of one kind"
+                f"earlier batches had {'logits' if self._are_logits else 'probabilities'}, but this one "
+                f"has {'probabilities' if self._are_logits else 'logits'}; all scores of an epoch must be "
+                "of one kind"
             )
 
     def update(self, batch: Outputs) -> None:
@@ -159,7 +160,8 @@ class Scores(Statistic):
         width = self.classes if self._chunks else state["scores"].shape[1]
         if self._are_logits not in (None, are_logits) or state["scores"].shape[1] != width:
             raise StateError(
-                f"{self}: scores of {width} classes and one kind merge, got {state['scores'].shape[1]}"
+                f"{self}: only scores of {width} classes and one kind can merge, got "
+                f"{state['scores'].shape[1]}"
             )
         self._are_logits = are_logits
         target = _narrow(state["target"], width)

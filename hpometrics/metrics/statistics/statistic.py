@@ -143,7 +143,7 @@ class Statistic:
         """
         if other.key != self.key:
             raise StateError(
-                f"{self} cannot take in {other}: only the same statistic with the same parameters merges"
+                f"{self} cannot merge with {other}: only the same statistic with the same parameters can"
             )
         self.merge_state(other.state())
 
@@ -181,7 +181,7 @@ class Statistic:
     def _check_state(self, state: Mapping[str, Tensor]) -> None:
         if state and set(state) - set(self.optional) != set(self.reductions):
             raise StateError(
-                f"{self} holds {', '.join(self.reductions)}; got a state of {', '.join(state) or 'nothing'}"
+                f"{self} needs {', '.join(self.reductions)}; got a state of {', '.join(state) or 'nothing'}"
             )
 
     def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
@@ -189,7 +189,7 @@ class Statistic:
             current = self._state.get(name)
             if current is not None and current.shape != value.shape:
                 raise StateError(
-                    f"{self}: {name} has shape {tuple(current.shape)}, the other's {tuple(value.shape)}"
+                    f"{self}: {name} has shape {tuple(current.shape)}, but the other has {tuple(value.shape)}"
                 )
 
 
@@ -242,13 +242,15 @@ class Kept(Statistic):
             return
         for name, current in {**self._state, **(self._parts[0] if self._parts else {})}.items():
             if name not in tensors:
-                raise MetricInputError(f"{self.params['of']}: earlier batches had {name}, this one does not")
+                raise MetricInputError(
+                    f"{self.params['of']}: earlier batches had {name}, but this one does not"
+                )
             shape = tensors[name].shape if name.startswith(SUM) else tensors[name].shape[1:]
             expected = current.shape if name.startswith(SUM) else current.shape[1:]
             if shape != expected:
                 raise MetricInputError(
-                    f"{self.params['of']} have one shape: the batches before had {tuple(expected)} in "
-                    f"{name}, this one has {tuple(shape)}"
+                    f"{self.params['of']} must have one shape: earlier batches had {tuple(expected)} in "
+                    f"{name}, but this one has {tuple(shape)}"
                 )
 
     def update(self, batch: Outputs) -> None:
@@ -269,7 +271,9 @@ class Kept(Statistic):
             return
         current = self.tensors
         if current and _row_shapes(current) != _row_shapes(state):
-            raise StateError(f"{self}: rows of {_row_shapes(current)} merge, got {_row_shapes(state)}")
+            raise StateError(
+                f"{self}: only rows of {_row_shapes(current)} can merge, got {_row_shapes(state)}"
+            )
         device = next(iter(current.values())).device if current else None
         self._store({name: value.clone().to(device or value.device) for name, value in state.items()})
 
@@ -344,7 +348,7 @@ def refuse_other_width(batch: Outputs, width: int | None) -> None:
     columns = (x.shape[class_dim(batch.feature)] for x in batch.given.values() if x.ndim > 1)
     classes = batch.num_classes or next(columns, 1)
     if width not in (None, classes):
-        raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {classes}")
+        raise MetricInputError(f"earlier batches had scores of {width} classes, but this one has {classes}")
 
 
 def _join(parts: list[NamedTensors]) -> NamedTensors:

@@ -167,8 +167,8 @@ def states(batch: Outputs) -> States:
     missing = [f"{name}=" for name in ("slots", "gold_slots") if name not in batch.extras]
     if missing:
         raise MetricInputError(
-            "dialogue metrics read slots=[...] and gold_slots=[...], a mapping per row, beside the texts; "
-            f"got no {' and no '.join(missing)}"
+            "dialogue metrics need slots=[...] and gold_slots=[...], one mapping per row, beside the "
+            f"texts; got no {' and no '.join(missing)}"
         )
     return States(_mappings(batch, "slots"), _mappings(batch, "gold_slots"))
 
@@ -177,11 +177,11 @@ def _mappings(batch: Outputs, name: str) -> list[Slots]:
     rows = batch.extras[name]
     if isinstance(rows, (str, Mapping)) or len(rows) != len(batch):
         raise MetricInputError(
-            f"{name} are a list of {len(batch)} mappings, one per row; got {excerpt(repr(rows), 150)}"
+            f"{name} must be a list of {len(batch)} mappings, one per row; got {excerpt(repr(rows), 150)}"
         )
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise MetricInputError(f"{name} are mappings, got {type(row).__name__} in row {number}")
+            raise MetricInputError(f"{name} must be mappings, got {type(row).__name__} in row {number}")
     return [dict(row) for row in rows]
 
 

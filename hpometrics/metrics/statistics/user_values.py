@@ -248,7 +248,7 @@ class UserValues(UserMeans):
         """
         if rankings_in(batch).users is None:
             raise MetricInputError(
-                f"{self.params['owner']}: values are kept by user; pass users=, the user of each row, or "
+                f"{self.params['owner']}: values by user need users=, the user of each row; pass it, or "
                 "leave out per_user=True"
             )
         super().check(batch)

@@ -88,7 +88,7 @@ def test_a_rate_begins_now():
 def test_fixed_values_agree_or_are_refused():
     """The error names both values; two nan agree."""
     assert math.isnan((FixedMetric(math.nan) + FixedMetric(float("nan"))).value())
-    with pytest.raises(MetricInputError, match=r"the same wherever it is measured, got 729 and 730"):
+    with pytest.raises(MetricInputError, match=r"the same everywhere, got 729 and 730"):
         FixedMetric(729) + FixedMetric(730)
 
 
@@ -144,7 +144,7 @@ def test_every_number_is_taken(given):
 def test_what_is_no_number_is_refused(given, came):
     """The error says which part of which value, what came, and what to do."""
     with pytest.raises(
-        MetricInputError, match=rf"AverageMetric: denom is one number, {came}.*'hello' in text"
+        MetricInputError, match=rf"AverageMetric: denom must be one number, {came}.*'hello' in text"
     ):
         AverageMetric(1, given)
 
@@ -186,12 +186,12 @@ def test_many_makes_a_value_per_row():
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        (([1, 2, 3], [1, 2]), "columns of one length; got lengths 3 and 2"),
-        ((torch.ones(2, 2), [1, 2]), r"column 0 has a number per row, shape \(N,\); got shape \(2, 2\)"),
-        (([1, 2], torch.tensor(1)), r"column 1 has a number per row, shape \(N,\); got shape \(\)"),
-        ((["1"], [1]), r"numer is one number, got '1' \(str\)"),
-        (("12", [1, 2]), r"column 0 has a number per row, got '12' \(str\)"),
-        ((1, [1]), r"column 0 has a number per row, got 1 \(int\)"),
+        (([1, 2, 3], [1, 2]), "columns of equal length; got lengths 3 and 2"),
+        ((torch.ones(2, 2), [1, 2]), r"column 0 needs one number per row, shape \(N,\); got shape \(2, 2\)"),
+        (([1, 2], torch.tensor(1)), r"column 1 needs one number per row, shape \(N,\); got shape \(\)"),
+        ((["1"], [1]), r"numer must be one number, got '1' \(str\)"),
+        (("12", [1, 2]), r"column 0 needs one number per row, got '12' \(str\)"),
+        ((1, [1]), r"column 0 needs one number per row, got 1 \(int\)"),
     ],
 )
 def test_many_refuses_what_is_no_column(columns, said):
@@ -263,9 +263,7 @@ def test_a_value_cannot_be_changed():
 
 def test_a_macro_average_is_of_values_that_add():
     """A bare number for a task is refused by the task's name."""
-    with pytest.raises(
-        MetricInputError, match=r"the value of task 'a' is one that can be added.*got 0.5 \(float\)"
-    ):
+    with pytest.raises(MetricInputError, match=r"the value of task 'a' must be additive,.*got 0.5 \(float\)"):
         MacroAverageMetric({"a": 0.5})
 
 
@@ -279,9 +277,9 @@ def test_distinct_counts_normalized_ngrams():
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda: DistinctMetric.of("a b", 0), MetricInputError, "has n >= 1 words, got n = 0"),
-        (lambda: DistinctMetric.of("a b", "2"), MetricInputError, "has n >= 1 words, got n = '2'"),
-        (lambda: DistinctMetric.of(None, 2), MetricInputError, r"reads a text, got None \(NoneType\)"),
+        (lambda: DistinctMetric.of("a b", 0), MetricInputError, "needs n >= 1 words, got n = 0"),
+        (lambda: DistinctMetric.of("a b", "2"), MetricInputError, "needs n >= 1 words, got n = '2'"),
+        (lambda: DistinctMetric.of(None, 2), MetricInputError, r"expects text, got None \(NoneType\)"),
         (
             lambda: DistinctMetric.of("x y", 1) + DistinctMetric.of("x y", 2),
             AdditionError,

@@ -78,7 +78,7 @@ def test_distinct_accumulates_in_linear_time():
 @pytest.mark.parametrize("name", ["train:f1", "convai2/f1", "intent.f1"])
 def test_a_name_is_a_metric_alone(name):
     """Which task or split a value belongs to is not for its name to say."""
-    with pytest.raises(MetricNameError, match=r"under the name of a metric alone, as 'f1'"):
+    with pytest.raises(MetricNameError, match=r"under the plain name of a metric, as 'f1'"):
         Metrics().add(name, SumMetric(1))
 
 
@@ -91,9 +91,7 @@ def test_a_name_follows_the_grammar(name):
 
 def test_a_bare_number_is_refused():
     """The error names the metric and says what to write."""
-    with pytest.raises(
-        MetricInputError, match=r"'f1': what is added is a value such as AverageMetric.*got 0.5"
-    ):
+    with pytest.raises(MetricInputError, match=r"'f1': add a value such as AverageMetric.*got 0.5"):
         Metrics().add("f1", 0.5)
 
 
@@ -101,7 +99,7 @@ def test_an_error_names_the_metric_and_leaves_what_was_there():
     """Another type under a name, and fixed values that differ."""
     metrics = Metrics()
     metrics.add("updates", FixedMetric(7))
-    with pytest.raises(AdditionError, match=r"'updates': only values of one type are added"):
+    with pytest.raises(AdditionError, match=r"'updates': only values of one type can be added"):
         metrics.add("updates", SumMetric(1))
     with pytest.raises(MetricInputError, match=r"'updates': .* got 7 and 8"):
         metrics.add("updates", FixedMetric(8))

@@ -143,13 +143,13 @@ def test_global_values_are_added_and_of_no_task():
 )
 def test_a_task_can_stand_in_front_of_a_name(task):
     """`all` is the name of all of them; what would not parse, or parse as something else, is refused."""
-    with pytest.raises(MetricNameError, match=r"a task's name is text without .* and not 'all'"):
+    with pytest.raises(MetricNameError, match=r"the name of a task must be text without .* and not 'all'"):
         aggregate_named_reports({task: A})
 
 
 def test_names_of_tasks_and_metrics_do_not_meet():
     """The metric `a/x` of task b would be taken for the metric x of task a."""
-    with pytest.raises(MetricNameError, match=r"'a/x': a value is added under the name of a metric alone"):
+    with pytest.raises(MetricNameError, match=r"'a/x': add a value under the plain name of a metric"):
         aggregate_named_reports({"a": {"x": SumMetric(1)}, "b": {"a/x": SumMetric(2)}})
 
 
@@ -171,14 +171,14 @@ def test_fixed_values_of_tasks_agree():
 @pytest.mark.parametrize("aggregate", [aggregate_named_reports, aggregate_unnamed_reports])
 def test_there_is_a_report(aggregate):
     """Of nothing there is no report; an empty one is one."""
-    with pytest.raises(MetricInputError, match="from at least one, got none"):
+    with pytest.raises(MetricInputError, match="needs at least one report, got none"):
         aggregate({})
     assert aggregate_named_reports({"a": {}}) == aggregate_unnamed_reports([{}]) == {}
 
 
 def test_numbers_are_not_reports():
     """A bare number would be summed where it should be averaged."""
-    with pytest.raises(MetricInputError, match=r"'f1': what is added is a value such as .* got 0.5"):
+    with pytest.raises(MetricInputError, match=r"'f1': add a value such as .* got 0.5"):
         aggregate_unnamed_reports([{"f1": 0.5}])
-    with pytest.raises(MetricInputError, match=r"'f1': what is added is a value such as .* got 0.5"):
+    with pytest.raises(MetricInputError, match=r"'f1': add a value such as .* got 0.5"):
         aggregate_named_reports({"a": {"f1": 0.5}})

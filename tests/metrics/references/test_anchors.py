@@ -102,7 +102,7 @@ LUDWIG = [
      [decided([1] * 128, [1] * 128), decided([0, 0], [1, 1])], "0.985", "MeanMetric, by means of batches"),
     ("nine rows of ten; the mean over classes there", "accuracy", "category", NINE_OF_TEN, "0.90",
      "CategoryAccuracy"),
-    ("what it calls accuracy has a name of its own", "balanced_accuracy", "category", NINE_OF_TEN, "0.50",
+    ("what it calls accuracy must be, as in own", "balanced_accuracy", "category", NINE_OF_TEN, "0.50",
      "CategoryAccuracy"),
     ("nine rows of ten; 0.50 there", "hits_at_k(k=2)", "category", NINE_OF_TEN, "0.90", "HitsAtKMetric"),
     ("the threshold of the output counts; 0.67 there", "precision", "binary(threshold=0.7)", SIX_AND_EIGHT,
@@ -112,7 +112,7 @@ LUDWIG = [
     ("the threshold of the output counts; 0.5 there", "specificity", "binary(threshold=0.7)", SIX_AND_EIGHT,
      "1.0", "SpecificityMetric, fixed at 0.5"),
     ("one class has no area; 0.0 there", "roc_auc", "binary", chances([0.2, 0.7], [1, 1]),
-     "nan: the target holds one class only", "BinaryAUROCMetric"),
+     "nan: the target has a single class", "BinaryAUROCMetric"),
     ("a class without rows is left out; counted 0 there", "roc_auc", "category",
      chances([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]], [0, 1]), "1.0", "CategoryAUROCMetric"),
     ("a row with nothing to find counts; left out there, 0.75", "jaccard(average=samples)", "set",
@@ -185,7 +185,7 @@ PARLAI = [
     ("one slot of two", "slot_p", "text", SLOTS, ".5", "slot_p"),
     ("one slot of two", "slot_f1", "text", SLOTS, ".5", "SlotF1Metric"),
     ("one class has no area; 0.0 there", "auc", "binary", chances([0.3, 0.4], [0, 0]),
-     "nan: the target holds one class only", "AUCMetrics"),
+     "nan: the target has a single class", "AUCMetrics"),
 ]  # fmt: skip
 
 PREDICTIONIO = [

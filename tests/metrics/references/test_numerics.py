@@ -430,4 +430,4 @@ def test_it_is_said_that_no_row_counted(name: str, output: str):
     logits = torch.zeros(3) if output == "binary" else torch.zeros(3, 2)
     metric.update(logits=logits, target=torch.tensor([0, 1, 0]), sample_weight=torch.zeros(3))
     assert math.isnan(float(metric.compute()))
-    assert metric.undefined_reason == "no row counted"
+    assert metric.undefined_reason == "no rows were counted"

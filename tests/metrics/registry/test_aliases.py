@@ -84,7 +84,7 @@ def told(written: str) -> str | None:
     try:
         return str(find_metric(written).name)
     except (UnknownMetricError, MetricNameError) as err:
-        if "since the field disagrees" in str(err) or "needs its k" in str(err):
+        if "because there is no common" in str(err) or "needs its k" in str(err):
             return written
         found = re.search(r"Did you mean '(.*?)'\?", str(err))
         return found[1] if found else None
@@ -190,11 +190,11 @@ def test_what_is_hinted_at_of_an_output_is_one_of_its_metrics():
             "Did you mean 'test:accuracy'? It can be tracked; test data cannot",
         ),
         ("train_f1", None, "Did you mean 'train:f1'?"),
-        ("neg_mse", "number", "Did you mean 'mse'? It is not negated here, so less is better."),
+        ("neg_mse", "number", "Did you mean 'mse'? It is not negated here, so lower is better."),
         ("neg_mse", "binary", "It is 'mse', a metric of "),
         ("hr", "binary", "It is 'hit_rate', a metric of ranking."),
-        ("recall@[5,10]", "ranking", "is a list of names; write each: recall@5, recall@10"),
-        ("ndcg@1, 3", "ranking", "write each: ndcg@1, ndcg@3"),
+        ("recall@[5,10]", "ranking", "is a list of names; write them separately: recall@5, recall@10"),
+        ("ndcg@1, 3", "ranking", "write them separately: ndcg@1, ndcg@3"),
         ("ndcg_at_10", "ranking", "Did you mean 'ndcg@10'?"),
         ("map@0.5", "boxes", "Did you mean 'map_50'?"),
         ("mAP50-95", "boxes", "Did you mean 'map'?"),

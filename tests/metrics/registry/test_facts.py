@@ -85,12 +85,12 @@ def test_facts_may_be_stated_in_any_of_four_ways(cls):
         (
             Silent,
             (UNSTATED, PREDICTIONS),
-            r"m \(Silent\) does not state its direction; .* there is no default",
+            r"m \(Silent\) does not state its direction, which has no default",
         ),
         (
             Silent,
             (MAXIMIZE, UNSTATED),
-            r"m \(Silent\) does not state its inputs; say inputs = PREDICTIONS, PROB",
+            r"m \(Silent\) does not state its inputs, which has no default; set inputs = PREDICTIONS, PROB",
         ),
         (Torn, (UNSTATED, UNSTATED), "attribute direction says minimize but get_objective.* says maximize"),
         (
@@ -111,7 +111,7 @@ def test_facts_may_be_stated_in_any_of_four_ways(cls):
             "register_metric says None but the attribute direction says maximize",
         ),
         (ByAttributes, (UNSTATED, LOGITS), "register_metric says logits but the attribute .* predictions"),
-        (Silent, ("upwards", PREDICTIONS), "a direction is 'minimize' or 'maximize', got 'upwards'"),
+        (Silent, ("upwards", PREDICTIONS), "a direction must be 'minimize' or 'maximize', got 'upwards'"),
         (Silent, (MAXIMIZE, "scores"), "'scores' is not a valid InputType"),
     ],
 )

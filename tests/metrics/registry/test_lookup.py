@@ -91,7 +91,7 @@ def test_a_name_that_fits_nothing_says_why(name, error, message):
 )
 def test_a_list_has_a_first_place(name, feature, owner):
     """A cut-off below 1 is refused when the name is read, under the metric's own name."""
-    with pytest.raises(MetricNameError, match=f"^{owner}: k is a whole number from 1, got 0$"):
+    with pytest.raises(MetricNameError, match=f"^{owner}: k must be a whole number of at least 1, got 0$"):
         find_metric(name, feature)
 
 
@@ -248,11 +248,11 @@ def test_parlais_spellings_are_read(name, canonical, one_of):
             r"distance\(average=micro\), distance\(average=macro\), distance\(class=2\)",
         ),
         ("distance(top=3)", "needs average= or class="),
-        ("distance(average=macro, class=1)", "takes one of average, class, got average and class"),
+        ("distance(average=macro, class=1)", "needs one of average, class, got average and class"),
         ("class_1_distance(class=2)", r"means distance\(class=1\), which fixes class"),
         ("class_x_distance", "no metric 'class_x_distance'"),
         ("distance(class=one)", "class is int, got 'one'"),
-        ("distance(clas=1)", "takes no 'clas'; it takes average, class, top. Did you mean 'class'"),
+        ("distance(clas=1)", "has no parameter 'clas'; it has average, class, top. Did you mean 'class'"),
         ("class_1_gap", "no metric 'class_1_gap'"),
     ],
 )
@@ -266,7 +266,7 @@ def test_one_of_names_parameters_that_may_be_left_out(registry):
     """A misspelled or needed parameter cannot be one of several."""
     odd = type("Odd", (OneOf,), {"one_of": ("average", "klass")})
     with pytest.raises(
-        RegistrationError, match="one_of names klass, which must be a parameter whose default"
+        RegistrationError, match="one_of names klass, which must be a parameter with the default"
     ):
         register_metric("odd", [NUMBER])(odd)
 

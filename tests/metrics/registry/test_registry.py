@@ -196,15 +196,15 @@ def test_of_two_registered_under_one_name_the_newer_one_is_built():
     newer = register_metric("gap", [NUMBER])(anonymous(MAXIMIZE))
     assert type(get_metric("gap", "number")) is newer
     assert older().name == newer().name == "gap"
-    with pytest.raises(MetricInputError, match="two different metrics are called 'gap'"):
+    with pytest.raises(MetricInputError, match="two different metrics are named 'gap'"):
         MetricCollection([older(), newer()], output=Number())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("taken", [NUMBER]), r"taken of number is taken by .*:Gap; .*:Reversed needs another name"),
-        (("Reversed", [NUMBER]), "a metric's name is lower case"),
+        (("taken", [NUMBER]), r"taken of number is already the name of .*:Gap; .*:Reversed needs another"),
+        (("Reversed", [NUMBER]), "the name of a metric must be lower case"),
         (("reversed", []), r"as in register_metric\('reversed', \[BINARY\]\)"),
         (("reversed", [NUMBER], MINIMIZE), "says minimize but the attribute direction says maximize"),
         (("reversed", [NUMBER], None), "says None but the attribute direction says maximize"),
@@ -282,8 +282,8 @@ def test_the_line_of_the_ludwig_guide_runs():
     (warning,) = said
     assert warning.filename == __file__
     assert re.match(
-        r"token_accuracy of sequence and token_accuracy of text will be measured by .*TokenAccuracyMetric, "
-        r"in place of the built-in metric; override=True",
+        r"token_accuracy of sequence and token_accuracy of text will be measured by .*TokenAccuracyMetric "
+        "instead of the built-in metric; pass override=True",
         str(warning.message),
     )
     assert type(get_metric("token_accuracy", "sequence")) is TokenAccuracyMetric

@@ -97,5 +97,7 @@ def test_an_object_of_an_unregistered_class_is_unpickled_with_its_facts():
 def test_a_class_whose_facts_disagree_is_refused_with_its_first_object():
     """As it would be in registration."""
     torn = type("Torn", (ShareRight,), {"inputs": PREDICTIONS, "get_inputs": classmethod(lambda cls: LOGITS)})
-    with pytest.raises(RegistrationError, match=r"Torn: its statements of inputs disagree: .* says logits"):
+    with pytest.raises(
+        RegistrationError, match=r"Torn: its statements of inputs contradict each other: .* says logits"
+    ):
         torn()

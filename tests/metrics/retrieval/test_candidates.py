@@ -129,13 +129,16 @@ def test_ties_among_drawn_candidates_are_broken_alike_in_any_batch():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"seen": [[3]]}, r"seen has the items of the same users as target, 2; got 1"),
-        ({"seen": [[3], [4], [5]]}, r"seen has the items of the same users as target, 2; got 3"),
-        ({"users": torch.tensor([5])}, r"users are whole numbers, one per row, shape \(2,\); got .*\(1,\)"),
-        ({"users": [5.5, 5.2]}, r"users are whole numbers, one per row, .* got torch.float64"),
-        ({"num_negatives": -1}, "num_negatives is a whole number from 0, got -1"),
-        ({"num_negatives": 1.5}, "num_negatives is a whole number from 0, got 1.5"),
-        ({"num_items": None}, "num_items is a whole number from 0, got None"),
+        ({"seen": [[3]]}, r"seen must cover the same users as target, 2; got 1"),
+        ({"seen": [[3], [4], [5]]}, r"seen must cover the same users as target, 2; got 3"),
+        (
+            {"users": torch.tensor([5])},
+            r"users must be whole numbers, one per row, shape \(2,\); got .*\(1,\)",
+        ),
+        ({"users": [5.5, 5.2]}, r"users must be whole numbers, one per row, .* got torch.float64"),
+        ({"num_negatives": -1}, "num_negatives must be a whole number of at least 0, got -1"),
+        ({"num_negatives": 1.5}, "num_negatives must be a whole number of at least 0, got 1.5"),
+        ({"num_items": None}, "num_items must be a whole number of at least 0, got None"),
     ],
 )
 def test_what_nothing_can_be_drawn_by(given, text):

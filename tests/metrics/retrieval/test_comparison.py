@@ -83,7 +83,9 @@ def test_the_same_models_do_not_differ():
 def test_too_few_users_cannot_be_compared():
     """One user in both is no sample."""
     a = PerUser({"m": (torch.tensor([0, 1]), torch.tensor([0.5, torch.nan]))})
-    with pytest.raises(MetricInputError, match=r"two users at least must have a value in both.*there are 1"):
+    with pytest.raises(
+        MetricInputError, match=r"a comparison needs at least two users with a value in both.*there are 1"
+    ):
         compare(a, a, "m")
 
 
@@ -103,7 +105,7 @@ def test_strata_are_means_of_groups():
     column = (torch.tensor([0, 1, 2, 4]), torch.tensor([1.0, 0.0, torch.nan, 0.5]))
     assert strata(column, [1, 1, 1, 0, 2]) == {1: Stratum(0.5, 2), 2: Stratum(0.5, 1)}
     assert strata(column, [-1, -1, 0, 0, 0]) == {0: Stratum(0.5, 1)}
-    with pytest.raises(MetricInputError, match=r"groups are those of users 0..2, got users from 0 to 4"):
+    with pytest.raises(MetricInputError, match=r"groups cover users 0..2, got users from 0 to 4"):
         strata(column, [0, 0, 0])
 
 

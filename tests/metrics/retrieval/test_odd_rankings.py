@@ -51,7 +51,7 @@ def test_any_seed_draws():
 def test_numbers_of_queries_are_whole():
     """0.5 and 0.7 are not the same query."""
     queries = torch.tensor([0.5, 0.7])
-    with pytest.raises(MetricInputError, match=r"queries are whole numbers.*float32"):
+    with pytest.raises(MetricInputError, match=r"queries must be whole numbers.*float32"):
         measured("mrr", scores=torch.zeros(2), target=torch.ones(2), queries=queries)
 
 

@@ -245,7 +245,7 @@ def test_what_is_no_block_is_refused_by_name():
 @pytest.mark.parametrize("k", [0, -1, 2.0, True, None])
 def test_a_k_is_a_whole_number(k):
     """The message shows what came."""
-    with pytest.raises(MetricInputError, match=f"k is a whole number from 1, got {k}"):
+    with pytest.raises(MetricInputError, match=f"k must be a whole number of at least 1, got {k}"):
         Asking(k=k)
 
 
@@ -270,7 +270,9 @@ def test_a_tensor_of_values_is_wanted(given, named):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             return given
 
-    with pytest.raises(MetricInputError, match=rf"a tensor of one value per user, shape \(2,\); got {named}"):
+    with pytest.raises(
+        MetricInputError, match=rf"a tensor with one value per user, shape \(2,\); got {named}"
+    ):
         with_output(Other(k=2)).update(SCORES, TARGET)
 
 

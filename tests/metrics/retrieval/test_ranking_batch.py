@@ -73,7 +73,7 @@ def test_scores_that_cannot_be_ordered_are_refused(bad):
     scores[7, 2] = bad
     metrics = MetricCollection(NAMES, Ranking())
     metrics.update(scores=SCORES, target=TARGET)
-    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 107"):
+    with pytest.raises(NonFiniteError, match="1 rows contain such values, the first is user 107"):
         metrics.update(scores=scores, target=TARGET, users=torch.arange(100, 112))
     with pytest.raises(NonFiniteError, match="the first is row 7"):
         metrics.update(scores=scores, target=TARGET)
@@ -156,17 +156,20 @@ def test_rows_cut_in_any_way_have_equal_values():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"target": TARGET}, "measured by scores=.* got none of them"),
+        ({"target": TARGET}, "a ranking needs scores=.* got none of them"),
         ({"scores": SCORES}, "an update needs target="),
-        ({"scores": SCORES, "logits": SCORES, "target": TARGET}, "scores are given twice"),
-        ({"scores": SCORES, "probabilities": SCORES, "target": TARGET}, "a ranking has scores"),
+        ({"scores": SCORES, "logits": SCORES, "target": TARGET}, "scores were passed twice"),
+        ({"scores": SCORES, "probabilities": SCORES, "target": TARGET}, "a ranking needs scores"),
         ({"user_factors": SCORES, "target": TARGET}, "got user_factors"),
         ({"scores": SCORES[0], "target": TARGET[0]}, r"of shape \(users, items\)"),
-        ({"scores": SCORES.long(), "target": TARGET}, "scores are real numbers"),
-        ({"scores": SCORES, "target": TARGET[:, 1:]}, r"has the same shape, or is sparse; got \(12, 29\)"),
-        ({"scores": SCORES, "target": [[1]]}, "an entry per row, 12 by the scores; got 1"),
-        ({"scores": SCORES, "target": TARGET, "items": TARGET[:2]}, "items name the item of each score"),
-        ({"scores": SCORES, "target": TARGET, "items": TARGET - 9}, r"items lie in 0\.\.29, or are -1"),
+        ({"scores": SCORES.long(), "target": TARGET}, "scores must be real numbers"),
+        (
+            {"scores": SCORES, "target": TARGET[:, 1:]},
+            r"must have the same shape or be sparse; got \(12, 29\)",
+        ),
+        ({"scores": SCORES, "target": [[1]]}, "must have one entry per row, 12 by the scores; got 1"),
+        ({"scores": SCORES, "target": TARGET, "items": TARGET[:2]}, "items must name the item of each score"),
+        ({"scores": SCORES, "target": TARGET, "items": TARGET - 9}, r"items must be in 0\.\.29, or -1"),
         ({"scores": SCORES, "target": TARGET, "users": [1, 2]}, r"one per row, shape \(12,\)"),
     ],
 )
@@ -189,7 +192,9 @@ def test_a_seen_item_has_a_score():
     """One beyond the scores is refused; it would hide an item of the next user."""
     output = Ranking(seen=[[10], []])
     panel = MetricCollection(["recall@9"], output=output)
-    with pytest.raises(MetricInputError, match=r"seen has items up to 10, the scores are of items 0\.\.8"):
+    with pytest.raises(
+        MetricInputError, match=r"seen has items up to 10, but the scores are for items 0\.\.8"
+    ):
         panel.update(scores=torch.rand(2, 9), target=[[0], [1]], users=[0, 1])
 
 
@@ -243,7 +248,7 @@ def test_a_hidden_score_must_be_sound_too(policy):
     panel = MetricCollection(["ndcg@3"], Ranking(seen=[[2]] * 12), non_finite=policy)
     given = {"scores": scores, "target": TARGET, "users": torch.arange(12)}
     if policy == "error":
-        with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 3"):
+        with pytest.raises(NonFiniteError, match="1 rows contain such values, the first is user 3"):
             panel.update(**given)
         return
     panel.update(**given)
@@ -253,7 +258,7 @@ def test_a_hidden_score_must_be_sound_too(policy):
 @pytest.mark.parametrize(
     ("items", "text"),
     [
-        (torch.full((2, 3), 7), r"items lie in 0\.\.4"),
+        (torch.full((2, 3), 7), r"items must be in 0\.\.4"),
         (torch.rand(2, 3), "whole numbers of shape"),
         (torch.arange(3), "whole numbers of shape"),
     ],
@@ -286,7 +291,7 @@ def test_items_are_counted_over_one_catalogue():
     """Batches of other widths are told to say which."""
     panel = MetricCollection(["item_coverage@3"], Ranking())
     panel.update(scores=torch.rand(2, 5), target=[[0], [1]])
-    with pytest.raises(MetricInputError, match=r"it had 5 items, now 8. Give Ranking\(num_items="):
+    with pytest.raises(MetricInputError, match=r"it had 5 items, now 8. Pass Ranking\(num_items="):
         panel.update(scores=torch.rand(2, 8), target=[[0], [1]])
 
 
@@ -296,7 +301,7 @@ def test_no_value_where_everything_is_relevant(name):
     panel = MetricCollection([name], Ranking())
     panel.update(scores=SCORES, target=torch.ones_like(SCORES))
     assert panel.compute()[name].isnan()
-    assert panel.reasons[name] == "no user has both a relevant item and another"
+    assert panel.reasons[name] == "no user has both a relevant and an irrelevant item"
 
 
 @pytest.mark.parametrize(("users", "who"), [(None, "row 1"), ([7, 9], "row 1, that of user 9,")])
@@ -323,7 +328,7 @@ def test_grades_of_a_matrix_are_finite(name, bad):
     grades = GRADES.double()
     grades[7, 2] = bad
     panel = MetricCollection([name], Ranking())
-    with pytest.raises(NonFiniteError, match=r"grades .* 1 rows hold such values, the first is user 107"):
+    with pytest.raises(NonFiniteError, match=r"grades .* 1 rows contain such values, the first is user 107"):
         panel.update(scores=SCORES, target=grades, users=torch.arange(100, 112))
     assert panel.rows == 0
 
@@ -365,7 +370,7 @@ def test_grades_of_a_sparse_target_follow_the_policy(form, bad):
     """As those of a matrix: refused naming the user, every value nan with the reason, or the row left out."""
     keep = torch.arange(12) != 7
     given = {"scores": SCORES, "target": sparse_forms(bad)[form], "users": torch.arange(100, 112)}
-    told = r"grades .* finite numbers of float32.*; 1 rows hold such values, the first is user 107"
+    told = r"grades .* finite numbers of float32.*; 1 rows contain such values, the first is user 107"
     panel = MetricCollection(NAMES, Ranking())
     with pytest.raises(NonFiniteError, match=told):
         panel.update(**given)
@@ -387,7 +392,7 @@ def test_grades_beside_drawn_negatives_follow_the_policy_too(form):
     keep, users = torch.arange(12) != 7, torch.arange(12)
     target = GRADES if form == "matrix" else sparse_forms(torch.nan)["mappings"]
     output = Ranking(num_negatives=5, seed=3)
-    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is user 7"):
+    with pytest.raises(NonFiniteError, match="1 rows contain such values, the first is user 7"):
         measured(output, scores=SCORES, target=target, users=users)
     panel = MetricCollection(NAMES, output, non_finite="ignore")
     panel.update(scores=SCORES, target=target, users=users)
@@ -399,7 +404,7 @@ def test_what_is_said_of_scores_counts_no_row_of_another_fault():
     """Rows with a nan score are told apart from those with a nan weight."""
     scores, weight = SCORES.clone(), torch.ones(12)
     scores[7, 2], weight[3] = torch.nan, torch.nan
-    with pytest.raises(NonFiniteError, match="1 rows hold such values, the first is row 7"):
+    with pytest.raises(NonFiniteError, match="1 rows contain such values, the first is row 7"):
         measured(scores=scores, target=TARGET, sample_weight=weight)
 
 
@@ -429,7 +434,7 @@ def test_an_empty_batch_of_lists(given):
         ),
         (
             {"user_factors": torch.ones(1, 2) + 1j, "item_factors": torch.rand(3, 2), "target": [[0]]},
-            "factors are real numbers, got torch.complex64 and torch.float32",
+            "factors must be real numbers, got torch.complex64 and torch.float32",
         ),
     ],
 )

@@ -378,8 +378,8 @@ ITEMS = [[7, -3, 2, 0], [5, 1, -1, 4]]
 @pytest.mark.parametrize(
     ("output", "given", "rules"),
     [
-        (Ranking(num_items=5), {"items": ITEMS}, ["items lie in 0..4, or are -1 for none"]),
-        (Ranking(), {"items": ITEMS}, ["items lie in 0.., or are -1 for none"]),
+        (Ranking(num_items=5), {"items": ITEMS}, ["items must be in 0..4, or -1 for none"]),
+        (Ranking(), {"items": ITEMS}, ["items must be in 0.., or -1 for none"]),
         (Ranking(num_items=8), {"items": [[7, 8, 2, 0], [5, 1, -1, 4]]}, []),
         (Ranking(seen=[[0], [1]]), {"users": [1, 2]}, ["seen has users 0..1"]),
         (Ranking(seen=[[0], [1]]), {"users": [-1, 0]}, ["seen has users 0..1"]),
@@ -402,7 +402,7 @@ def test_candidates_of_factors_that_are_not_known_are_flagged(elsewhere):
     given = {"user_factors": torch.rand(2, 3), "item_factors": torch.rand(5, 3), "target": [[0], [1]]}
     batch = RankingBatch(Ranking(), **given, items=torch.tensor(ITEMS))
     assert [check.rule for check in ranking_checks(batch) if check.bad] == [
-        "items lie in 0..4, or are -1 for none"
+        "items must be in 0..4, or -1 for none"
     ]
     batch.reach(4)
     assert batch.lists.lengths.tolist() == [[2], [2]]

@@ -33,7 +33,7 @@ def test_what_was_not_given_is_named(name):
     """With the argument to give."""
     with pytest.raises(
         MetricInputError,
-        match=rf"the metric reads {name}, which the output does not have; .* Ranking\({name}=",
+        match=rf"the metric needs {name}, which the output lacks; pass Ranking\({name}=",
     ):
         getattr(SideData(Ranking()), name)
 
@@ -41,20 +41,26 @@ def test_what_was_not_given_is_named(name):
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"seen": [[3]]}, r"seen: item ids lie in 0\.\.2, got values from 3 to 3"),
-        ({"item_popularity": [1, 2]}, r"item_popularity has shape \(3,\), got \(2,\)"),
-        ({"item_popularity": [1, float("nan"), 2]}, "item_popularity holds nan or infinite values"),
-        ({"item_groups": [0.5, 1, 2]}, r"item_groups are whole numbers .* got torch.float64 of shape \(3,\)"),
-        ({"item_groups": [0, -2, 1]}, "item_groups are whole numbers from 0"),
-        ({"user_groups": [[0, 1]]}, r"user_groups are whole numbers .* of shape \(1, 2\)"),
-        ({"item_features": [1, 2, 3]}, r"item_features has shape \(3, features\), got \(3,\)"),
-        ({"propensity": [0.5, 0.0, 1.0]}, "propensity is a chance above 0, got values from 0 to 1"),
-        ({"propensity": [0.5, 2.0, 1.0]}, "propensity is a chance above 0, got values from 0.5 to 2"),
-        ({"item_popularity": ["a", "b", "c"]}, "item_popularity is read as .* got list with the text 'a'"),
-        ({"item_popularity": {0: 1, 1: 2, 2: 3}}, "item_popularity is read as .* got dict"),
-        ({"item_groups": [0, None, 1]}, "item_groups is read as .* got list with None"),
-        ({"user_groups": ["x"]}, "user_groups is read as .* got list with the text 'x'"),
-        ({"item_features": [[0], [0, 1], [1]]}, "item_features is read as .* got list"),
+        ({"seen": [[3]]}, r"seen: item ids must be in 0\.\.2, got values from 3 to 3"),
+        ({"item_popularity": [1, 2]}, r"item_popularity must have shape \(3,\), got \(2,\)"),
+        ({"item_popularity": [1, float("nan"), 2]}, "item_popularity contains nan or infinite values"),
+        (
+            {"item_groups": [0.5, 1, 2]},
+            r"item_groups must be whole numbers .* got torch.float64 of shape \(3,\)",
+        ),
+        ({"item_groups": [0, -2, 1]}, "item_groups must be whole numbers from 0"),
+        ({"user_groups": [[0, 1]]}, r"user_groups must be whole numbers .* of shape \(1, 2\)"),
+        ({"item_features": [1, 2, 3]}, r"item_features must have shape \(3, features\), got \(3,\)"),
+        ({"propensity": [0.5, 0.0, 1.0]}, "propensity must be a probability above 0, got values from 0 to 1"),
+        (
+            {"propensity": [0.5, 2.0, 1.0]},
+            "propensity must be a probability above 0, got values from 0.5 to 2",
+        ),
+        ({"item_popularity": ["a", "b", "c"]}, "item_popularity must be a .* got list with the text 'a'"),
+        ({"item_popularity": {0: 1, 1: 2, 2: 3}}, "item_popularity must be a .* got dict"),
+        ({"item_groups": [0, None, 1]}, "item_groups must be a .* got list with None"),
+        ({"user_groups": ["x"]}, "user_groups must be a .* got list with the text 'x'"),
+        ({"item_features": [[0], [0, 1], [1]]}, "item_features must be a .* got list"),
         (
             {"item_features": torch.eye(3).to_sparse()},
             r"item_features must be a dense tensor.*to_dense\(\)",
@@ -72,7 +78,7 @@ def test_sparse_features_are_refused_where_they_alone_tell_the_number_of_items()
     """As a sparse matrix of SciPy, which has no length."""
     side = SideData(Ranking(item_features=csr_matrix(np.eye(3))))
     assert side.num_items == 3
-    with pytest.raises(MetricInputError, match=r"item_features is read as .* got csr_matrix"):
+    with pytest.raises(MetricInputError, match=r"item_features must be a .* got csr_matrix"):
         _ = side.item_features
 
 
@@ -93,7 +99,7 @@ def test_one_of_each_output_and_device():
 def test_side_data_are_of_one_catalogue():
     """Groups of four items beside the popularity of three, where nobody says how many there are."""
     side = SideData(Ranking(item_popularity=[1, 2, 3], item_groups=[0, 1, 0, 1]))
-    with pytest.raises(MetricInputError, match=r"item_groups has shape \(3,\), got \(4,\)"):
+    with pytest.raises(MetricInputError, match=r"item_groups must have shape \(3,\), got \(4,\)"):
         side.item_groups  # noqa: B018  # read
 
 

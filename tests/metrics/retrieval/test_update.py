@@ -38,11 +38,11 @@ def test_no_pairs():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((None, [1], [0]), "queries= go with scores= and target="),
-        ((torch.zeros(1), None, [0]), "queries= go with scores= and target="),
-        ((torch.zeros(2), [1, 0], [0]), r"an entry per pair each, got \(2,\), \(2,\) and \(1,\)"),
-        ((torch.zeros(2, 1), [[1], [0]], [0, 1]), r"an entry per pair each, got \(2, 1\)"),
-        ((torch.zeros(2), [1, 0], [0, 1], [7]), r"target, queries and items have .* and \(1,\)"),
+        ((None, [1], [0]), "queries= needs scores= and target="),
+        ((torch.zeros(1), None, [0]), "queries= needs scores= and target="),
+        ((torch.zeros(2), [1, 0], [0]), r"one entry per pair, got \(2,\), \(2,\) and \(1,\)"),
+        ((torch.zeros(2, 1), [[1], [0]], [0, 1]), r"one entry per pair, got \(2, 1\)"),
+        ((torch.zeros(2), [1, 0], [0, 1], [7]), r"target, queries and items must have .* and \(1,\)"),
     ],
 )
 def test_what_is_no_pairs(given, text):
@@ -55,7 +55,7 @@ def test_what_is_no_pairs(given, text):
 def test_scores_of_pairs_are_real_numbers(scores):
     """As those of rows: -inf fills these up."""
     given = {"scores": torch.tensor(scores), "target": [1, 0, 1], "queries": [0, 0, 1]}
-    with pytest.raises(MetricInputError, match="scores of pairs are real numbers, got torch"):
+    with pytest.raises(MetricInputError, match="scores of pairs must be real numbers, got torch"):
         get_metric("mrr", Ranking()).update(**given)
 
 
@@ -132,7 +132,7 @@ def test_places_of_a_query_are_no_items(name):
     """Nothing of the catalogue is told of them, though there are as many; lists are measured all the same."""
     output = Ranking(item_popularity=[5, 1], item_groups=[0, 1], item_features=[[1.0], [0.5]])
     given = {"scores": torch.rand(2), "target": [1, 0], "queries": [0, 0]}
-    with pytest.raises(MetricInputError, match="queries= alone do not name them; pass items=, "):
+    with pytest.raises(MetricInputError, match="queries= does not name them; pass items=, "):
         MetricCollection([name], output).update(**given)
     panel = MetricCollection(["recall@2"], output)
     panel.update(**given)

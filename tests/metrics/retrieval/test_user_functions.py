@@ -170,7 +170,7 @@ def test_users_in_the_second_place_come_by_name():
     """They are no target, and what cannot do without them says so."""
     given = updated(Users(), users=USERS).given
     assert given["user_indices"].equal(USERS) and given["target"].equal(TARGET.float())
-    with pytest.raises(MetricInputError, match="asks for user_indices; pass users="):
+    with pytest.raises(MetricInputError, match="needs user_indices; pass users="):
         updated(Users())
 
 
@@ -216,7 +216,7 @@ def test_a_value_by_name():
     """The one of its own name counts, or the only one; of users the mean over those who have one."""
     assert own_value({"a": 2, "a_of_group": 3}, "a").item() == 2
     assert own_value({"other": torch.tensor([1.0, torch.nan, 2.0])}, "a").item() == 1.5
-    with pytest.raises(MetricInputError, match=r"a: compute gives one value, .* got 'b', 'c'"):
+    with pytest.raises(MetricInputError, match=r"a: compute must return one value, .* got 'b', 'c'"):
         own_value({"b": 1, "c": 2}, "a")
 
 

@@ -162,7 +162,7 @@ def test_what_has_no_row_values_says_why(name, output, batch, why):
 def test_what_is_undefined_or_has_no_rows_has_no_row_values():
     """As an epoch that was void; afterwards the meter is as new."""
     meter = RowMeter(get_metric("accuracy", "category"))
-    with pytest.raises(NoRowValuesError, match="was measured on no rows"):
+    with pytest.raises(NoRowValuesError, match="has not measured any rows"):
         meter.close(0.5)
     batch = batch_of(Category(2), predictions=[0, 1], target=[0, 0])
     meter.add(batch)

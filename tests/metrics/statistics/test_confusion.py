@@ -51,7 +51,7 @@ def test_scores_of_another_width_are_refused():
     totals = ClassTotals()
     tokens = torch.zeros(2, 3, dtype=torch.int64)
     totals.update(Outputs(Sequence(), logits=torch.zeros(2, 3, 4), target=tokens))
-    with pytest.raises(MetricInputError, match="scores of 4 classes, this one has 5"):
+    with pytest.raises(MetricInputError, match="scores of 4 classes, but this one has 5"):
         totals.check(Outputs(Sequence(), logits=torch.zeros(2, 3, 5), target=tokens))
 
 
@@ -106,7 +106,9 @@ def test_labels_that_are_ids_are_refused(name):
 def test_a_matrix_that_no_memory_holds_is_refused(name, stated):
     """Ratios of counts go without it where the classes are stated; the table itself does not."""
     panel = MetricCollection([name], output=Category(stated))
-    with pytest.raises(MetricInputError, match=r"at most 65536 classes, got 70000; of so many choose ratios"):
+    with pytest.raises(
+        MetricInputError, match=r"at most 65536 classes, got 70000; for so many, choose ratios"
+    ):
         panel.update(logits=torch.zeros(1, 70_000), target=[2])
 
 

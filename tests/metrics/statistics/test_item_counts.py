@@ -61,7 +61,10 @@ def test_users_count_by_their_weight(of):
 @pytest.mark.parametrize("of", ["relevant", "offered"])
 def test_the_size_of_the_catalogue_is_asked_for(of):
     """Candidates do not show it."""
-    with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
+    with pytest.raises(
+        MetricInputError,
+        match=r"unknown, because the batch has only candidates; pass Ranking\(num_items=\.\.\.\)",
+    ):
         counted(of, Ranking(), scores=torch.zeros(1, 2), target=[[0]], items=torch.tensor([[0, 7]]))
 
 

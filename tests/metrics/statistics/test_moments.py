@@ -226,7 +226,7 @@ def test_another_width_is_refused(make):
     statistic, other = make(), make()
     statistic.check(batch_of(*wide))
     statistic.update(batch_of(*wide))
-    with pytest.raises(MetricInputError, match="the batches before had 3 columns, this one has 2"):
+    with pytest.raises(MetricInputError, match="earlier batches had 3 columns, but this one has 2"):
         statistic.check(batch_of(*narrow))
     other.update(batch_of(*narrow))
     with pytest.raises(StateError, match="has shape"):
@@ -352,5 +352,5 @@ def test_extremes_leave_out_rows_of_weight_0():
 def test_extremes_of_another_width_are_refused():
     """Naming both."""
     batch = Outputs(Vector(), predictions=torch.ones(2, 3), target=torch.ones(2, 3))
-    with pytest.raises(MetricInputError, match="2 columns, this one has 3"):
+    with pytest.raises(MetricInputError, match="2 columns, but this one has 3"):
         extremes_of(slice(3)).check(batch)

@@ -53,7 +53,7 @@ def test_other_widths_are_refused():
     pooled, other = Pooled(), Pooled()
     pooled.update(batch(3, 2))
     other.update(batch(3, 5))
-    with pytest.raises(MetricInputError, match="2 columns, this one has 5"):
+    with pytest.raises(MetricInputError, match="2 columns, but this one has 5"):
         pooled.check(batch(3, 5))
     with pytest.raises(StateError, match=r"rows of \{'values': \(2, 2\), .* merge, got \{'values': \(2, 5\)"):
         pooled.merge(other)

@@ -118,7 +118,7 @@ class Ratio(ConfusionMetric):
             return self._of_class(self.class_)
         if self.average == "samples":
             rows = self.statistic(WeightedMean)
-            return rows.total / rows.weight if rows.weight > 0 else self.undefined("no row counted")
+            return rows.total / rows.weight if rows.weight > 0 else self.undefined("no rows were counted")
         counts = self.counts.pooled() if self.average == "micro" else self.counts
         ratios = self.ratios(counts)
         if self.average == "none":
@@ -143,15 +143,17 @@ class Ratio(ConfusionMetric):
         choices = [value for value in (self.average, self.class_) if value is not None]
         if len(choices) != 1:
             raise MetricNameError(
-                f"{self.word} takes exactly one of average= ({', '.join(self.averages)}) and class=, as in "
+                f"{self.word} needs exactly one of average= ({', '.join(self.averages)}) and class=, as in "
                 f"{self.word}(average=macro) or {self.word}(class=0); got {'both' if choices else 'neither'}"
             )
         if self.average is not None and self.average not in self.averages:
             raise MetricNameError(
-                f"{self.word}: average is one of {', '.join(self.averages)}, got {self.average!r}"
+                f"{self.word}: average must be one of {', '.join(self.averages)}, got {self.average!r}"
             )
         if self.class_ is not None and self.class_ < 0:
-            raise MetricNameError(f"{self.word}: class is a class index from 0, got {self.class_}")
+            raise MetricNameError(
+                f"{self.word}: class must be a class index of at least 0, got {self.class_}"
+            )
 
 
 class BinaryRatio(Ratio):
@@ -231,7 +233,7 @@ def check_beta(name: str, beta: float) -> float:
         MetricNameError: it is not above 0.
     """
     if not beta > 0:
-        raise MetricNameError(f"{name}: beta is a number above 0, got {beta:g}")
+        raise MetricNameError(f"{name}: beta must be a number above 0, got {beta:g}")
     return beta
 
 

@@ -17,7 +17,7 @@ from ...statistics.ranks import ClassHits, Ranks
 from ...statistics.statistic import Statistic
 from ._base import ConfusionMetric
 
-_NO_ROW = "no row counted"
+_NO_ROW = "no rows were counted"
 
 
 @register_metric(
@@ -228,7 +228,7 @@ class BalancedAccuracy(ConfusionMetric):
         if not self.adjusted:
             return recalls.mean()
         if len(recalls) < 2:
-            return self.undefined("the target holds one class, of which chance is always right")
+            return self.undefined("the target has a single class, which chance always predicts correctly")
         chance = 1 / len(recalls)
         return (recalls.mean() - chance) / (1 - chance)
 
@@ -295,7 +295,7 @@ class Hits(Metric):
     def __init__(self, *, k: int, average: Literal["micro", "macro"] = "micro") -> None:
         super().__init__()
         if k < 1:
-            raise MetricNameError(f"hits@k counts the first k places, k must be at least 1, got {k}")
+            raise MetricNameError(f"hits@k counts the first k places, so k must be at least 1, got {k}")
         self.k = k
         self.average = average
 

@@ -44,7 +44,7 @@ class MatthewsCorrelation(ConfusionMetric):
         counts = self.counts.near_one
         predicted, actual = counts.tp + counts.fp, counts.support
         if (predicted > 0).sum() < 2 or (actual > 0).sum() < 2:
-            return self.undefined("target or predictions hold one class only")
+            return self.undefined("target or predictions have a single class")
         rows = actual.sum()
         covariance = counts.tp.sum() * rows - predicted @ actual
         spread = (rows**2 - predicted @ predicted) * (rows**2 - actual @ actual)
@@ -110,7 +110,7 @@ class CohenKappa(ConfusionMetric):
         counts = self.counts
         predicted, actual = counts.tp + counts.fp, counts.support
         if (predicted + actual > 0).sum() < 2:
-            return self.undefined("target and predictions hold one and the same class")
+            return self.undefined("target and predictions have the same single class")
         return 1 - self._cost() / _COST_BY_CHANCE[self.weights](predicted, actual)
 
     def _cost(self) -> Tensor:

@@ -108,7 +108,7 @@ class BinnedCalibration(Metric):
         """Return the value of the bins; nan with a reason where no bin has a row."""
         rows, confidence, right = self.statistic(CalibrationBins).sums.unbind()
         counted = rows.sum().item() > 0
-        return self.of_bins(rows, confidence, right) if counted else self.undefined("no row counted")
+        return self.of_bins(rows, confidence, right) if counted else self.undefined("no rows were counted")
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Return the value of rows, summed confidence and right answers, (bins,) each."""
@@ -223,7 +223,7 @@ class ClasswiseEce(BinnedCalibration):
         """Average the errors of the classes."""
         rows, probability, outcomes = self.statistic(ClassBins).sums_of_present.unbind()
         if not rows.sum() > 0:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         return ((probability - outcomes).abs().sum(1) / rows.sum(1)).mean()
 
 
@@ -251,7 +251,7 @@ class BrierPart(BinnedCalibration):
         """Sum or average the parts of the classes; nan with a reason where no row counts."""
         rows, probability, outcomes = self.sums.unbind()
         if not rows.sum() > 0:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         parts = self.of_bins(rows, probability, outcomes)
         return parts.mean() if self.output.type == SET else parts.sum()
 

@@ -122,7 +122,7 @@ class OrderedCalibration(Metric):
         """Return the value of the running sums; nan with a reason where no row counts."""
         sums = self.statistic(Confidences).excess
         if not sums.weight[-1] > 0:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         return self.of_running_sums(sums.weight, sums.excess)
 
     def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:

@@ -327,7 +327,7 @@ class BinnedAveragePrecision(BinnedColumns):
     0.1667
     """
 
-    needs = "there is no positive row"
+    needs = "there are no positive rows"
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
         """Return the average precision and its error, from the highest bin down."""

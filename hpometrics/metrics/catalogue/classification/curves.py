@@ -22,7 +22,7 @@ from ._base import averages
 
 CurveAverage = Literal["micro", "macro", "weighted", "none"]
 
-ONE_CLASS = "the target holds one class only"
+ONE_CLASS = "the target has a single class"
 
 
 class AveragedColumns(Metric):
@@ -44,7 +44,9 @@ class AveragedColumns(Metric):
     def __init__(self, *, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__()
         if class_ is not None and average != "macro":
-            raise MetricNameError(f"the value of class {class_} alone is not an average; leave out average=")
+            raise MetricNameError(
+                f"the value of the single class {class_} is not an average; leave out average="
+            )
         self.average = average
         self.class_ = class_
 
@@ -86,7 +88,7 @@ def check_class(metric: Metric, class_: int | None) -> None:
     """
     output = metric.output
     if class_ is not None and output.type == BINARY and class_ != 1:
-        raise MetricNameError(f"{metric.name}: the scores of a binary output are those of class 1")
+        raise MetricNameError(f"{metric.name}: the scores of a binary output belong to class 1")
     size = getattr(output, "num_classes", None) or getattr(output, "num_labels", None)
     if class_ is not None and (class_ < 0 or (size is not None and class_ >= size)):
         raise MetricNameError(
@@ -103,7 +105,9 @@ def column_of(metric: Metric, class_: int, columns: int) -> int:
     if metric.output.type == BINARY:
         return 0
     if class_ >= columns:
-        raise MetricInputError(f"{metric.name}: the classes are 0..{columns - 1}, there is no class {class_}")
+        raise MetricInputError(
+            f"{metric.name}: the classes are 0..{columns - 1}, so there is no class {class_}"
+        )
     return class_
 
 
@@ -211,7 +215,7 @@ class RocAuc(ColumnMetric):
     ) -> None:
         super().__init__(average=average, class_=class_)
         if max_fpr is not None and not 0 < max_fpr <= 1:
-            raise MetricNameError(f"roc_auc: max_fpr is a rate in (0, 1], got {max_fpr:g}")
+            raise MetricNameError(f"roc_auc: max_fpr must be a rate in (0, 1], got {max_fpr:g}")
         self.max_fpr = max_fpr
 
     def of_all(self) -> tuple[Tensor, Tensor]:
@@ -263,7 +267,7 @@ class AveragePrecision(ColumnMetric):
     """
 
     direction = MAXIMIZE
-    needs = "there is no positive row"
+    needs = "there are no positive rows"
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Return the average precisions that all curve metrics share."""

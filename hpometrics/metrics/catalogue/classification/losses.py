@@ -129,7 +129,7 @@ class SoftmaxCrossEntropy(ClassLoss):
         super().__init__()
         if not 0 <= label_smoothing <= 1:
             raise MetricNameError(
-                f"softmax_cross_entropy: label_smoothing is a share in [0, 1], got {label_smoothing!r}"
+                f"softmax_cross_entropy: label_smoothing must be a share in [0, 1], got {label_smoothing!r}"
             )
         self.label_smoothing = float(label_smoothing)
 
@@ -164,7 +164,7 @@ class SoftmaxFocal(ClassLoss):
     def __init__(self, *, gamma: float = 2.0) -> None:
         super().__init__()
         if gamma < 0:
-            raise MetricNameError(f"focal: gamma is from 0, got {gamma!r}")
+            raise MetricNameError(f"focal: gamma must be at least 0, got {gamma!r}")
         self.gamma = float(gamma)
 
     def of(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ class MultiMargin(ClassLoss):
     def __init__(self, *, p: int = 1, margin: float = 1.0) -> None:
         super().__init__()
         if p not in (1, 2):
-            raise MetricNameError(f"multi_margin: p is 1 or 2, got {p!r}")
+            raise MetricNameError(f"multi_margin: p must be 1 or 2, got {p!r}")
         self.p = p
         self.margin = float(margin)
 
@@ -334,9 +334,9 @@ class BinaryWeightedCrossEntropy(LabelLoss):
         super().__init__()
         if positive_class_weight < 0 or not 0 <= robust_lambda <= 1 or confidence_penalty < 0:
             raise MetricNameError(
-                "binary_weighted_cross_entropy: positive_class_weight and confidence_penalty are from 0, "
-                f"robust_lambda lies in [0, 1]; got {positive_class_weight:g}, {confidence_penalty:g} and "
-                f"{robust_lambda:g}"
+                "binary_weighted_cross_entropy: positive_class_weight and confidence_penalty must be at "
+                f"least 0, and robust_lambda must be in [0, 1]; got {positive_class_weight:g}, "
+                f"{confidence_penalty:g} and {robust_lambda:g}"
             )
         self.positive_class_weight = float(positive_class_weight)
         self.robust_lambda = float(robust_lambda)
@@ -377,7 +377,7 @@ class SigmoidFocal(LabelLoss):
         super().__init__()
         if alpha > 1 or gamma < 0:
             raise MetricNameError(
-                f"focal: alpha is at most 1 and gamma from 0, got alpha={alpha:g}, gamma={gamma:g}"
+                f"focal: alpha must be at most 1 and gamma at least 0, got alpha={alpha:g}, gamma={gamma:g}"
             )
         self.alpha = float(alpha)
         self.gamma = float(gamma)

@@ -227,5 +227,5 @@ def _alarms_beyond_misses(cuts: Cuts) -> Tensor:
 def _check_rate(name: str, value: float) -> float:
     """Check that a required rate lies in [0, 1], and return it."""
     if not 0 <= value <= 1:
-        raise MetricNameError(f"{name} is a rate in [0, 1], got {value:g}")
+        raise MetricNameError(f"{name} must be a rate in [0, 1], got {value:g}")
     return value

@@ -19,7 +19,7 @@ from .curves import ONE_CLASS, ColumnMetric, CurveAverage, CutMetric
 
 BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
 
-NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
+NO_PROBABILITY = "no probability lies between the two scores that the best threshold separates"
 
 
 class MaximumOverThresholds(CutMetric):

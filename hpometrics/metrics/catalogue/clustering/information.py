@@ -72,7 +72,7 @@ class NormalizedMutualInformation(ClusteringMetric):
         if table.same:
             return torch.ones_like(mean)
         if not mean > 0:
-            return self.undefined(f"one side is a single group; its {self.average_method} entropy is 0")
+            return self.undefined(f"one side is a single group, so its {self.average_method} entropy is 0")
         return (mutual_information(table) / mean).clamp(max=1)
 
 
@@ -109,7 +109,7 @@ class AdjustedMutualInformation(ClusteringMetric):
         if table.same:
             return torch.ones_like(most)
         if (most - expected).abs() <= 1e-12 * most.clamp(min=1):
-            return self.undefined("clusters of these sizes say by chance all that there is to say")
+            return self.undefined("chance alone reaches the maximum for clusters of these sizes")
         return (mutual_information(table) - expected) / (most - expected)
 
 

@@ -16,7 +16,7 @@ from ...statistics.confusion import Table
 from .information import entropy, mutual_information
 from .partitions import GroupingMetric
 
-_ONE_VALUE = "one side has a single value, which cannot vary with the other"
+_ONE_VALUE = "one side has a single value, so it cannot vary with the other"
 
 
 class NominalMetric(GroupingMetric):
@@ -56,12 +56,12 @@ class ChiSquareMetric(NominalMetric):
         if self.bias_correction:
             spare = float(table.total) - 1
             if spare <= 0:
-                return self.undefined("the bias of a single row cannot be taken off")
+                return self.undefined("the bias of a single row cannot be removed")
             squared = (squared - (rows - 1) * (columns - 1) / spare).clamp(min=0)
             rows, columns = (size - (size - 1) ** 2 / spare for size in (rows, columns))
         largest = self.largest(rows, columns)
         if largest <= 0:
-            return self.undefined("the bias is as large as the association could be")
+            return self.undefined("the bias is as large as the largest possible association")
         return (squared / largest).clamp(max=1).sqrt()
 
     def largest(self, rows: float, columns: float) -> float:

@@ -49,7 +49,7 @@ class GroupingMetric(Metric):
         """Return the value of the table; nan with a reason where it has no row."""
         table = self.table
         if not table.total > 0:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         if self.chance_of_rows and not table.whole:
             return self.undefined(f"{self.name} counts single rows; their weights must be whole numbers")
         return self.of_table(table)
@@ -88,7 +88,7 @@ class Rand(ClusteringMetric):
         """Return the share of pairs from the cells and margins."""
         every = pairs(table.total)
         if not every > 0:
-            return self.undefined("there is no pair of rows")
+            return self.undefined("there are no pairs of rows")
         return 1 + (2 * pairs(table.cells) - pairs(table.rows) - pairs(table.columns)) / every
 
 
@@ -115,7 +115,7 @@ class AdjustedRand(ClusteringMetric):
         """Subtract the expected pairs from the pairs that are together and from their maximum."""
         every = pairs(table.total)
         if not every > 0:
-            return self.undefined("there is no pair of rows")
+            return self.undefined("there are no pairs of rows")
         rows, columns = pairs(table.rows), pairs(table.columns)
         expected = rows * columns / every
         most = (rows + columns) / 2
@@ -145,7 +145,7 @@ class FowlkesMallows(ClusteringMetric):
         """Divide the common pairs by the geometric mean of the pairs of both sides."""
         rows, columns = pairs(table.rows), pairs(table.columns)
         if not rows * columns > 0:
-            return self.undefined("one side puts no two rows together")
+            return self.undefined("one side never groups two rows")
         return pairs(table.cells) / rows.sqrt() / columns.sqrt()
 
 

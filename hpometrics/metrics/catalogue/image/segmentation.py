@@ -130,7 +130,7 @@ class PixelAccuracy(ConfusionMetric):
         """Divide the diagonal by all pixels."""
         matrix = self.matrix
         pixels = matrix.sum()
-        return matrix.diagonal().sum() / pixels if pixels > 0 else self.undefined("no pixel counted")
+        return matrix.diagonal().sum() / pixels if pixels > 0 else self.undefined("no pixels were counted")
 
 
 @register_metric("mean_pixel_accuracy", [MASK], aliases=["balanced_accuracy"])
@@ -158,7 +158,7 @@ class MeanPixelAccuracy(ConfusionMetric):
         counts = self.counts
         occurs = counts.support > 0
         if not occurs.any():
-            return self.undefined("no pixel counted")
+            return self.undefined("no pixels were counted")
         return (counts.tp[occurs] / counts.support[occurs]).mean()
 
 
@@ -201,8 +201,8 @@ class ImageRatio(ImageMetric):
         super().__init__()
         if (average is None) == (class_ is None) or (class_ is not None and class_ < 0):
             raise MetricNameError(
-                f"{self.word} takes exactly one of average= ({', '.join(get_args(ImageAverage))}) and class= "
-                f"(from 0), got average={average} and class={class_}"
+                f"{self.word} needs exactly one of average= ({', '.join(get_args(ImageAverage))}) and "
+                f"class= (from 0), got average={average} and class={class_}"
             )
         self.average, self.class_, self.include_background = average, class_, include_background
 

@@ -78,7 +78,7 @@ class Concordance(MomentMetric):
     def __init__(self, *, ddof: int = 0) -> None:
         super().__init__()
         if ddof < 0:
-            raise MetricNameError(f"concordance: ddof is a number of rows from 0, got {ddof!r}")
+            raise MetricNameError(f"concordance: ddof must be a number of rows of at least 0, got {ddof!r}")
         self.ddof = ddof
 
     def compute(self) -> Tensor:
@@ -108,7 +108,7 @@ class OrderMetric(RowsMetric):
         preds, target, weight = rows
         for what, values in (("prediction", preds), ("target", target)):
             if bool((values == values[0]).all(0).any()):
-                return self.undefined(f"{self.name} compares orders, and every {what} is the same number")
+                return self.undefined(f"{self.name} compares orders, but every {what} is the same number")
         pairs = zip(preds.T, target.T, strict=True)
         return torch.stack([self.correlate(p, t, weight) for p, t in pairs]).mean()
 

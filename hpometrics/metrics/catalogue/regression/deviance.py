@@ -163,7 +163,7 @@ class D2Tweedie(Metric):
         if flat and dispersion.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {dispersion.rows:g}")
         if flat:
-            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+            return self.undefined(f"{self.name} is a share of variation, but every target is the same number")
         exponent = residual.exponent - dispersion.exponent
         share = residual.in_unit(residual.total / dispersion.total, exponent)
         return (1 - share).mean()
@@ -176,5 +176,7 @@ def check_power(metric: str, power: float) -> float:
         MetricNameError: the power is between 0 and 1.
     """
     if 0 < power < 1:
-        raise MetricNameError(f"{metric}: no Tweedie distribution has a power between 0 and 1, got {power:g}")
+        raise MetricNameError(
+            f"{metric}: a Tweedie distribution cannot have a power between 0 and 1, got {power:g}"
+        )
     return float(power)

@@ -193,7 +193,7 @@ class CRPS(ExtraMean):
         """Return the score of each value: sorted, sample i of S is above i others and below S - 1 - i."""
         count = samples.shape[-1]
         if self.fair and count < 2:
-            raise MetricInputError(f"{self.name} reads 2 samples or more of each value, got {count}")
+            raise MetricInputError(f"{self.name} needs at least 2 samples of each value, got {count}")
         gaps = (samples - target.unsqueeze(-1)).sort(-1).values
         sides = 2 * torch.arange(count, dtype=torch.float64, device=gaps.device) - (count - 1)
         pairs = count * (count - 1) if self.fair else count * count
@@ -221,7 +221,7 @@ class GaussianMean(ExtraMean):
     def check_scale(self, scale: Tensor) -> Tensor:
         """Check, on the CPU, that the scale is above 0, and return it."""
         if on_host(scale) and bool((scale <= 0).any()):
-            raise MetricInputError(f"{self.name} reads a scale above 0, got {scale.min():.3g}")
+            raise MetricInputError(f"{self.name} needs a scale above 0, got {scale.min():.3g}")
         return scale
 
 
@@ -291,7 +291,8 @@ class GaussianNLL(GaussianMean):
             squared_scale = self.check_scale(variance)
         else:
             raise MetricInputError(
-                f"{self.name} reads scale= or variance= beside predictions and target; give one of the two"
+                f"{self.name} needs either scale= or variance= beside predictions and target; pass one of "
+                "them"
             )
         squared_scale = squared_scale.clamp(min=self.eps)
         loss: Tensor = (squared_scale.log() + (target - preds).square() / squared_scale) / 2

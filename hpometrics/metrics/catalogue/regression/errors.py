@@ -29,7 +29,7 @@ from ...statistics.statistic import Statistic
 from .._data import Batch, draw_drifted, uniform
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
-NOT_FINITE = "the measure of some value is not a finite number"
+NOT_FINITE = "some value of the error is not a finite number"
 Multioutput = Literal["uniform", "pooled"]
 
 
@@ -74,7 +74,7 @@ class ErrorMetric(Metric):
         value = self.of_errors(self.statistic(Errors))
         if self.unmeasured and not value.isfinite():
             return self.undefined(self.unmeasured)
-        return self.undefined("no row counted") if value.isnan() else value
+        return self.undefined("no rows were counted") if value.isnan() else value
 
     def of_errors(self, errors: Errors) -> Tensor:
         """Average the columns."""
@@ -182,7 +182,7 @@ class ExtraMean(ErrorMean):
         missing = [name for name, needed in names.items() if needed and batch.extras.get(name) is None]
         if missing:
             raise MetricInputError(
-                f"{self.name} reads {', '.join(f'{name}=' for name in names if names[name])} beside "
+                f"{self.name} needs {', '.join(f'{name}=' for name in names if names[name])} beside "
                 f"predictions and target; {', '.join(f'{name}=' for name in missing)} is missing"
             )
         return [name for name in names if batch.extras.get(name) is not None]
@@ -196,7 +196,7 @@ class ExtraMean(ErrorMean):
         if not fits or not values.numel():
             expected = ", ".join([*map(str, shape), *(["any number"] if name in self.wide else [])])
             raise MetricInputError(
-                f"{self.name} reads {name}= of shape ({expected}), got {tuple(values.shape)}"
+                f"{self.name} needs {name}= of shape ({expected}), got {tuple(values.shape)}"
             )
         return values
 
@@ -221,7 +221,7 @@ def check_finite(metric: Metric, name: str, values: Tensor) -> None:
         NonFiniteError: it holds nan or infinite numbers.
     """
     if on_host(values) and not bool(values.isfinite().all()):
-        raise NonFiniteError(f"{metric.name}: {name}= holds values that are nan or infinite")
+        raise NonFiniteError(f"{metric.name}: {name}= contains nan or infinite values")
 
 
 @cache
@@ -315,7 +315,7 @@ class MedianAbsoluteError(RowsMetric):
         """Average the medians of the columns."""
         rows = self.statistic(Pooled).rows
         if not len(rows.weight):
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         return quantile(rows.errors.abs(), rows.weight, 0.5).mean()
 
 
@@ -348,7 +348,7 @@ class MaxError(Metric):
         """Average the columns."""
         extremes = self.statistic(Extremes)
         largest = torch.maximum(extremes.high, -extremes.low).mean()
-        return largest if largest.isfinite() else self.undefined("no row counted")
+        return largest if largest.isfinite() else self.undefined("no rows were counted")
 
 
 class MeanError(MomentMetric):
@@ -363,7 +363,7 @@ class MeanError(MomentMetric):
 
     def defined(self, value: Tensor) -> Tensor:
         """Return the value, or nan with a reason when nothing was counted."""
-        return value if self.statistic(Moments).rows > 0 else self.undefined("no row counted")
+        return value if self.statistic(Moments).rows > 0 else self.undefined("no rows were counted")
 
 
 @register_metric("bias", REAL, aliases=["mean_error", "mean_bias_error"])

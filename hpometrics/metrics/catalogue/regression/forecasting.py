@@ -39,13 +39,13 @@ class ScaledMean(ExtraMean):
     direction = MINIMIZE
     by_row = ("scale",)
     free = ("history",)
-    unmeasured = "a series has a scale of 0: its naive forecast is never wrong"
+    unmeasured = "a series has a scale of 0, because its naive forecast is never wrong"
 
     def __init__(self, *, season: int = 1) -> None:
         super().__init__()
         if season < 1:
             raise MetricNameError(
-                f"{type(self).__name__.lower()}: season is a number of steps from 1, got {season!r}"
+                f"{type(self).__name__.lower()}: season must be a number of steps, at least 1, got {season!r}"
             )
         self.season = season
 
@@ -57,7 +57,8 @@ class ScaledMean(ExtraMean):
         """
         if (scale is None) == (history is None):
             raise MetricInputError(
-                f"{self.name} reads history=, the values before the horizon, or scale=; give one of the two"
+                f"{self.name} needs either history=, the values before the horizon, or scale=; pass one of "
+                "them"
             )
         return scale if scale is not None else self.size(self.steps(target, history))
 
@@ -66,8 +67,8 @@ class ScaledMean(ExtraMean):
         past = read_extra(self, "history", history, target.device)
         if past.ndim != 2 or len(past) != len(target) or past.shape[1] <= self.season:
             raise MetricInputError(
-                f"{self.name} reads history= of shape ({len(target)}, more than {self.season}), "
-                f"got {tuple(past.shape)}"
+                f"{self.name} needs history= of shape ({len(target)}, more than {self.season}), got "
+                f"{tuple(past.shape)}"
             )
         return past[:, self.season :] - past[:, : -self.season]
 

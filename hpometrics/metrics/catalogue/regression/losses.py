@@ -59,7 +59,7 @@ class Loss(MeanMetric):
         values = as_tensor(loss).double()
         if values.ndim > 1:
             raise MetricInputError(
-                f"{self.name} reads loss= as one value or one a row, got shape {tuple(values.shape)}"
+                f"{self.name} needs loss= as one value or one per row, got shape {tuple(values.shape)}"
             )
         check_finite(self, "loss", values)
         return values
@@ -68,7 +68,8 @@ class Loss(MeanMetric):
         """Return the loss that the batch carries."""
         if batch.extras.get("loss") is None:
             raise MetricInputError(
-                f"{self.name} reads loss=, the criterion's value, beside outputs and target; it is missing"
+                f"{self.name} needs loss=, the value of the criterion, beside outputs and target; it is "
+                "missing"
             )
         return self.get_current_value(None, None, batch.extras["loss"])
 
@@ -159,8 +160,8 @@ class PoissonNLL(ErrorMean):
         preds, target, _ = columns(batch)
         if on_host(preds) and (target.min() < 0 or (not self.log_input and preds.min() < 0)):
             raise MetricInputError(
-                f"{self.name} reads {'' if self.log_input else 'rates and '}counts from 0, got predictions "
-                f"from {preds.min():.3g} and targets from {target.min():.3g}"
+                f"{self.name} needs {'' if self.log_input else 'rates and '}counts of at least 0, got "
+                f"predictions from {preds.min():.3g} and targets from {target.min():.3g}"
             )
         return super().measure(batch)
 

@@ -139,7 +139,7 @@ class CosineEmbedding(ExtraMean):
     def __init__(self, *, margin: float = 0.0) -> None:
         super().__init__()
         if not -1 <= margin <= 1:
-            raise MetricNameError(f"cosine_embedding: margin is a cosine in [-1, 1], got {margin!r}")
+            raise MetricNameError(f"cosine_embedding: margin must be a cosine in [-1, 1], got {margin!r}")
         self.margin = float(margin)
 
     def get_current_value(self, preds: Tensor, target: Tensor, similar: Tensor | None = None) -> Tensor:
@@ -185,7 +185,7 @@ class TripletMargin(ExtraMean):
     def __init__(self, *, margin: float = 1.0, p: float = 2.0, swap: bool = False) -> None:
         super().__init__()
         if margin <= 0 or p <= 0:
-            raise MetricNameError(f"triplet_margin: margin and p are above 0, got {margin:g} and {p:g}")
+            raise MetricNameError(f"triplet_margin: margin and p must be above 0, got {margin:g} and {p:g}")
         self.margin = float(margin)
         self.p = float(p)
         self.swap = swap
@@ -219,5 +219,5 @@ def check_sides(metric: Metric, values: Tensor, what: str) -> None:
     """
     if on_host(values) and not bool((values.abs() == 1).all()):
         raise MetricInputError(
-            f"{metric.name} reads {what} of -1 and 1, got values from {values.min():g} to {values.max():g}"
+            f"{metric.name} needs {what} of -1 and 1, got values from {values.min():g} to {values.max():g}"
         )

@@ -60,7 +60,7 @@ class D2(RowsMetric):
         """Compare both losses per column; average the columns."""
         weight = rows.weight
         if bool((rows.target == rows.target[0]).all(0).any()):
-            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+            return self.undefined(f"{self.name} is a share of variation, but every target is the same number")
         target = rows.target if rows.target.is_floating_point() else rows.gaps
         constant = quantile(target, weight, self.alpha)
         reference = weight @ pinball(constant - target, self.alpha)
@@ -309,7 +309,7 @@ def check_share(metric: str, alpha: float) -> float:
         MetricNameError: it lies outside.
     """
     if not 0 <= alpha <= 1:
-        raise MetricNameError(f"{metric}: alpha is a share in [0, 1], got {alpha!r}")
+        raise MetricNameError(f"{metric}: alpha must be a share in [0, 1], got {alpha!r}")
     return float(alpha)
 
 
@@ -320,5 +320,5 @@ def check_inner_share(metric: str, alpha: float) -> float:
         MetricNameError: it is 0, 1 or outside.
     """
     if not 0 < alpha < 1:
-        raise MetricNameError(f"{metric}: alpha is a share above 0 and below 1, got {alpha!r}")
+        raise MetricNameError(f"{metric}: alpha must be a share above 0 and below 1, got {alpha!r}")
     return float(alpha)

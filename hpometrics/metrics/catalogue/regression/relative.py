@@ -19,8 +19,8 @@ from .variation import squared_errors, unexplained_share
 
 Normalization = Literal["mean", "range", "std"]
 
-_OF_ZERO = "a target is 0, of which no error is a share; smape, wape and mae are defined there"
-_NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
+_OF_ZERO = "a target is 0, so relative errors are undefined; use smape, wape or mae"
+_NO_LOGARITHM = "a prediction or a target is -1 or less, so log(1 + x) is undefined"
 
 
 @register_metric(
@@ -125,7 +125,7 @@ class WAPE(Metric):
         """Divide the sums; nan with a reason where every target is 0."""
         size = self.statistic(Errors, "sizes").mean.mean()
         if not size > 0:
-            return self.undefined("every target is 0, or no row counted; mae is defined there")
+            return self.undefined("every target is 0, or no rows were counted; mae is defined there")
         return self.statistic(Errors, "errors").mean.mean() / size
 
 
@@ -225,7 +225,7 @@ class NRMSE(Metric):
         """Divide each column by its unit and average them, or divide all columns by the unit of all."""
         unit = self._unit()
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
-            return self.undefined(f"the target's {self.normalization} is 0, which cannot be a unit")
+            return self.undefined(f"the {self.normalization} of the target is 0, which cannot be a unit")
         roots = self.statistic(Errors).root_mean
         if self.multioutput == "pooled":
             value = root_over(roots, "pooled") / unit
@@ -234,7 +234,7 @@ class NRMSE(Metric):
             value = unexplained_share(moments, squared_errors(moments)).sqrt().mean()
         else:
             value = (roots / unit).mean()
-        return self.undefined("no row counted") if value.isnan() else value
+        return self.undefined("no rows were counted") if value.isnan() else value
 
     def _unit(self) -> Tensor:
         """Return the unit of each column, or of all values together."""

@@ -114,7 +114,8 @@ class Minkowski(ErrorMetric):
         super().__init__()
         if not 1 <= p <= _MOST_POWER:
             raise MetricNameError(
-                f"minkowski: p is a number from 1 to {_MOST_POWER}, got {p!r}; max_error is its limit"
+                f"minkowski: p must be a number from 1 to {_MOST_POWER}, got {p!r}; for larger p, use "
+                "max_error"
             )
         self.p = float(p)
 
@@ -134,5 +135,5 @@ def check_positive(metric: str, param: str, value: float) -> float:
         MetricNameError: it is not.
     """
     if not value > 0:
-        raise MetricNameError(f"{metric}: {param} is a number above 0, got {value!r}")
+        raise MetricNameError(f"{metric}: {param} must be a number above 0, got {value!r}")
     return float(value)

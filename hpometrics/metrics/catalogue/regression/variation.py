@@ -30,7 +30,7 @@ def no_variation_reason(name: str, moments: Moments, *sides: int) -> str | None:
         if flat:
             what = "target" if side == TARGET else "prediction"
             where = f" in column {flat[0]}" if len(moments.spread(side)) > 1 else ""
-            return f"{name} is a share of variation, and every {what}{where} is the same number"
+            return f"{name} is a share of variation, but every {what}{where} is the same number"
     return None
 
 
@@ -120,7 +120,9 @@ class AdjustedR2(VariationMetric):
     def __init__(self, *, features: int) -> None:
         super().__init__()
         if features < 0:
-            raise MetricNameError(f"adjusted_r2: features is a number of inputs from 0, got {features!r}")
+            raise MetricNameError(
+                f"adjusted_r2: features must be a number of inputs, at least 0, got {features!r}"
+            )
         self.features = features
 
     def of_moments(self, moments: Moments) -> Tensor:
@@ -207,7 +209,7 @@ class RAE(RowsMetric):
         weight, shifted = rows.weight, rows.gaps
         gaps = weight @ (shifted - weight @ shifted / weight.sum()).abs()
         if bool((rows.target == rows.target[0]).all(0).any()):
-            return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
+            return self.undefined(f"{self.name} is a share of variation, but every target is the same number")
         return (weight @ rows.errors.abs() / gaps).mean()
 
 

@@ -22,7 +22,7 @@ class AreaMetric(ListMetric):
 
     direction = MAXIMIZE
     family = "areas"
-    void = "no user has both a relevant item and another"
+    void = "no user has both a relevant and an irrelevant item"
 
 
 @register_metric("gauc", [RANKING], aliases=["GAUC", "roc_auc", "auroc", "retrieval_auroc"])
@@ -159,7 +159,7 @@ class PairwiseAccuracy(AreaMetric):
     0.5
     """
 
-    void = "no user has both a relevant item and another in the list"
+    void = "no user has both a relevant and an irrelevant item in the list"
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)

@@ -34,7 +34,7 @@ class Composite(ListMetric):
     """
 
     family = "composite"
-    void = "no user has a value of every part"
+    void = "no user has a value for every part"
 
     def __init__(self, k: int, parts: Sequence[str], **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -62,12 +62,12 @@ def _per_part(numbers: Sequence[float], values: Tensor) -> Tensor:
 def _part(name: str, k: int) -> ListMetric:
     parsed = MetricName.parse(name)
     if parsed.k is not None:
-        raise MetricNameError(f"{name}: parts are measured at the k of the whole; leave out @{parsed.k}")
+        raise MetricNameError(f"{name}: the parts use the k of the whole; leave out @{parsed.k}")
     canonical = find_metric(MetricName(parsed.metric, parsed.params, k), RANKING).name
     part = get_metric(canonical, RANKING)
     if not isinstance(part, ListMetric):
         raise MetricNameError(
-            f"{name} gives no value to each user over a list; combine metrics that do, such as precision, "
+            f"{name} has no value per user and list; combine metrics that have one, such as precision, "
             "recall, ndcg"
         )
     return part
@@ -78,10 +78,10 @@ def _numbers(text: str, name: str, metrics: Sequence[str]) -> tuple[float, ...]:
     try:
         numbers = tuple(float(word) for word in text.split(","))
     except ValueError as err:
-        raise MetricNameError(f'{name} are numbers, as in {name}="1, 0"; got {text!r}') from err
+        raise MetricNameError(f'{name} must be numbers, as in {name}="1, 0"; got {text!r}') from err
     if len(numbers) != len(metrics):
         raise MetricNameError(
-            f"{name} has a number for each of {', '.join(metrics)}, {len(metrics)} in all; got {text!r}"
+            f"{name} needs one number for each of {', '.join(metrics)}, {len(metrics)} in total; got {text!r}"
         )
     return numbers
 
@@ -117,7 +117,9 @@ class RankingFScore(Composite):
         self.a, self.b, self.beta = a, b, beta
         for part in self._parts:
             if part.direction is not MAXIMIZE:
-                raise MetricNameError(f"f_score combines metrics of which more is better, got {part.formula}")
+                raise MetricNameError(
+                    f"f_score needs metrics with higher-is-better values, got {part.formula}"
+                )
 
     def combine(self, values: Tensor) -> Tensor:
         """Compute the harmonic mean."""

@@ -23,7 +23,7 @@ from ...statistics.statistic import Statistic
 from .._data import draw_narrowed, draw_shortened
 
 _TILE = 2**20  # numbers at a time
-_EMPTY = "every list is empty: nothing was recommended"
+_EMPTY = "every list is empty, so nothing was recommended"
 
 
 class _OfCounts(TopKMetric):
@@ -40,7 +40,9 @@ class _OfCounts(TopKMetric):
     def compute(self) -> Tensor:
         """Measure the counts; nan with a reason where no user counts."""
         counts = self.statistic(ItemCounts)
-        return self.of_counts(counts.at(self.k)) if counts.users > 0 else self.undefined("no user counts")
+        return (
+            self.of_counts(counts.at(self.k)) if counts.users > 0 else self.undefined("no users were counted")
+        )
 
     def of_counts(self, counts: Tensor) -> Tensor:
         """Measure how often each item is recommended, (items,) float64."""
@@ -223,7 +225,7 @@ class UserCoverageAtN(LengthMetric):
 
     of_lists = True
     every_user = True
-    void = "no user counts"
+    void = "no users were counted"
 
     def values(self, cut: Cut) -> Tensor:
         """Look for k items."""

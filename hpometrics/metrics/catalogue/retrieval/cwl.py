@@ -40,9 +40,12 @@ class CWLMetric(RowMetric):
     def rules(self) -> Iterable[tuple[bool, str]]:
         """Return those of the scale of grades, of T and of p."""
         low, high, goal = self.min_rel, self.max_rel, self.least_goal
-        yield 0 <= low < high, f"min_rel is a grade from 0 and max_rel one above it, got {low!r} and {high!r}"
-        yield goal < self.T < float("inf"), f"T is a number above {goal:g}, got {self.T!r}"
-        yield 0 < self.p < 1, f"p is a probability between 0 and 1, both excluded, got {self.p!r}"
+        yield (
+            0 <= low < high,
+            f"min_rel must be a grade of at least 0 and max_rel a higher grade, got {low!r} and {high!r}",
+        )
+        yield goal < self.T < float("inf"), f"T must be a number above {goal:g}, got {self.T!r}"
+        yield 0 < self.p < 1, f"p must be a probability between 0 and 1, both excluded, got {self.p!r}"
 
     def values(self, cut: Cut) -> Tensor:
         """Divide what items are worth by how many are looked at."""

@@ -19,7 +19,7 @@ from .._data import draw_as_catalogue, draw_as_training
 
 Of = Literal["bs", "br", "bd"]
 
-_NONE = "no pair of groups has a bias: the users met no item, or the items were met by no one"
+_NONE = "no pair of groups has a bias, because the users have no items or the items no users"
 
 
 def biases(metric: BaseMetric, of: Of) -> Tensor:
@@ -59,7 +59,7 @@ class BiasDistance(BaseMetric):
         if (users is None) != (items is None) or min(users or 0, items or 0) < 0:
             name = f"bias_disparity_{self.of}"
             raise MetricNameError(
-                f"{name} is an average over pairs of groups, or of one pair, both numbers from 0, as in "
+                f"{name} needs either no pair of groups, for the average over all, or one pair, as in "
                 f"{name}(items=1, users=0); got users={users}, items={items}"
             )
         self.users, self.items = users, items
@@ -80,8 +80,8 @@ class BiasDistance(BaseMetric):
         most = side.num_user_groups - 1, side.num_item_groups - 1
         if users > most[0] or items > most[1]:
             raise MetricNameError(
-                f"{self.name}: groups of users are 0..{most[0]}, groups of items 0..{most[1]}; "
-                f"got users={users}, items={items}"
+                f"{self.name}: groups of users must be in 0..{most[0]}, and groups of items in "
+                f"0..{most[1]}; got users={users}, items={items}"
             )
 
 

@@ -54,7 +54,7 @@ class RateSpread(TopKMetric):
         rates = _of_groups(side, counts) / _of_groups(side, totals)
         spread = relative_spread(rates)
         few = int((~rates.isnan()).sum()) < 2
-        reason = TOO_FEW.format("items") if few else "no item of a known group is listed"
+        reason = TOO_FEW.format("items") if few else "the lists contain no item of a known group"
         return self.undefined(reason) if bool(spread.isnan()) else spread
 
 

@@ -140,7 +140,7 @@ class RankBiasedPrecision(GainMetric):
     def __init__(self, k: int | None = None, p: float = 0.8, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
         if not 0 < p < 1:
-            raise MetricInputError(f"rbp: p is a probability between 0 and 1, both excluded, got {p!r}")
+            raise MetricInputError(f"rbp: p must be a probability between 0 and 1, both excluded, got {p!r}")
         self.p = p
 
     def values(self, cut: Cut) -> Tensor:
@@ -175,7 +175,7 @@ class ExpectedReciprocalRank(GainMetric):
     def __init__(self, k: int | None = None, max_grade: int = 4, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
         if max_grade < 1:
-            raise MetricInputError(f"err: max_grade is a grade from 1, got {max_grade!r}")
+            raise MetricInputError(f"err: max_grade must be a grade of at least 1, got {max_grade!r}")
         self.max_grade = max_grade
 
     def values(self, cut: Cut) -> Tensor:

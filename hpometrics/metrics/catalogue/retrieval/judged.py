@@ -31,8 +31,8 @@ class JudgedMetric(RowMetric):
 
     def rules(self) -> Iterable[tuple[bool, str]]:
         """Return those of p and beta."""
-        yield 0 < self.p < 1, f"p is a probability between 0 and 1, both excluded, got {self.p!r}"
-        yield 0 < self.beta < float("inf"), f"beta is a number above 0, got {self.beta!r}"
+        yield 0 < self.p < 1, f"p must be a probability between 0 and 1, both excluded, got {self.p!r}"
+        yield 0 < self.beta < float("inf"), f"beta must be a number above 0, got {self.beta!r}"
 
 
 def _preference(self: JudgedMetric, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -161,7 +161,7 @@ is not a better one. What is judged is as for `bpref`. Users with no judged item
         value="float in [0, 1], no unit, 1 is all; nan when nothing of any user is judged.",
         deviates="to ir_measures an item that was to be judged, of grade -1, is judged.",
         aliases=["judgment_rate", "judged_rate", "Judged"], direction=None, family="relevance",
-        every_user=True, void="nothing of any user who has a list is judged", values_in=_judged_share),
+        every_user=True, void="no judged items for any user who has a list", values_in=_judged_share),
     list_metric(JudgedMetric, "compat", "Compatibility",
         """Rank-biased overlap of a list with the ideal list that is nearest to it, averaged over users.
 

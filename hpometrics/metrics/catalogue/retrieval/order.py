@@ -176,7 +176,7 @@ class InterpolatedPrecision(HitOrderMetric, WholeMetric):
     def __init__(self, recall: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if recall is not None and not 0 <= recall <= 1:
-            raise MetricInputError(f"interpolated_precision: recall lies in [0, 1], got {recall!r}")
+            raise MetricInputError(f"interpolated_precision: recall must be in [0, 1], got {recall!r}")
         self.recall = recall
 
     def values(self, cut: Cut) -> Tensor:

@@ -427,5 +427,5 @@ class PopRSP(_HeadAndTail):
 
 def _share(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise MetricInputError(f"{name} is a share above 0, up to 1; got {value!r}")
+        raise MetricInputError(f"{name} must be a share above 0 and at most 1; got {value!r}")
     return value

@@ -186,7 +186,7 @@ class FallOut(ListMetric):
 
     direction = MINIMIZE
     family = "relevance"
-    void = "no user has both a relevant item and another"
+    void = "no user has both a relevant and an irrelevant item"
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide by the items that are ranked and not relevant; nan where there are none."""
@@ -226,7 +226,7 @@ class RankingRecallAtPrecision(TopKMetric):
         super().__init__(k, **kwargs)
         if not 0 <= min_precision <= 1:
             raise MetricInputError(
-                f"recall_at_precision: min_precision lies in [0, 1], got {min_precision!r}"
+                f"recall_at_precision: min_precision must be in [0, 1], got {min_precision!r}"
             )
         self.min_precision = min_precision
 

@@ -46,8 +46,8 @@ class SubtopicGain(SubtopicMetric):
 
     def rules(self) -> Iterable[tuple[bool, str]]:
         """Return those of alpha and beta."""
-        yield 0 <= self.alpha <= 1, f"alpha lies in [0, 1], got {self.alpha!r}"
-        yield 0 <= self.beta <= 1, f"beta lies in [0, 1], got {self.beta!r}"
+        yield 0 <= self.alpha <= 1, f"alpha must be in [0, 1], got {self.alpha!r}"
+        yield 0 <= self.beta <= 1, f"beta must be in [0, 1], got {self.beta!r}"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Add up what hits add."""

@@ -234,9 +234,9 @@ class CorpusBleu(ReferenceMetric):
     ) -> None:
         super().__init__()
         if order not in range(1, ORDERS + 1):
-            raise MetricNameError(f"bleu: order is 1 to {ORDERS}, got {order}")
+            raise MetricNameError(f"bleu: order must be from 1 to {ORDERS}, got {order}")
         if not 0 <= add_k < math.inf:
-            raise MetricNameError(f"bleu: add_k is a number from 0, got {add_k}")
+            raise MetricNameError(f"bleu: add_k must be a number of at least 0, got {add_k}")
         self.tokenize, self.lowercase, self.order = tokenize, lowercase, order
         self.smooth, self.add_k, self.scale = smooth, float(add_k), scale
 
@@ -248,7 +248,7 @@ class CorpusBleu(ReferenceMetric):
         """Return the BLEU of the pooled counts; nan with a reason when no row has a weight."""
         pooled = self.statistic(BleuCounts)
         if pooled.counted_nothing:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         predicted, nearest, *counts = pooled.total.tolist()
         matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
         if self.add_k and any(matched):
@@ -418,8 +418,8 @@ class Chrf(ReferenceMetric):
         super().__init__()
         if char_order < 1 or word_order < 0 or not beta > 0:
             raise MetricNameError(
-                f"chrf: char_order is from 1, word_order from 0, beta above 0; "
-                f"got {char_order}, {word_order}, {beta}"
+                "chrf: char_order must be at least 1, word_order at least 0 and beta above 0; got "
+                f"{char_order}, {word_order}, {beta}"
             )
         self.char_order, self.word_order, self.beta = char_order, word_order, float(beta)
         self.lowercase, self.eps_smoothing, self.scale = lowercase, eps_smoothing, scale
@@ -433,7 +433,7 @@ class Chrf(ReferenceMetric):
         """Return the F-score of the pooled counts."""
         counts = self.statistic(ChrfCounts)
         if counts.counted_nothing:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         totals = counts.total.cpu().numpy()[None]
         share = float(F_SCORES[self.eps_smoothing](totals, self.beta)[0])
         return torch.tensor(share * (100 if self.scale == "percent" else 1), dtype=torch.float64)

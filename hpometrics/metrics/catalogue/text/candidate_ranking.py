@@ -42,14 +42,14 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
     rows = batch.extras.get("candidates")
     if rows is None:
         raise MetricInputError(
-            "metrics of candidates read candidates=[...], a list of texts per row, best first; got none"
+            "metrics of candidates need candidates=[...], a list of texts per row, best first; got none"
         )
     if len(rows) != len(batch):
-        raise MetricInputError(f"candidates have {len(rows)} rows, the batch has {len(batch)}")
+        raise MetricInputError(f"candidates have {len(rows)} rows, but the batch has {len(batch)}")
     for number, row in enumerate(rows):
         if isinstance(row, str) or not all(isinstance(text, str) for text in row):
             raise MetricInputError(
-                f"candidates are a list of texts per row, got {excerpt(repr(row), 150)} in row {number}"
+                f"candidates must be a list of texts per row, got {excerpt(repr(row), 150)} in row {number}"
             )
     return [tuple(row) for row in rows]
 
@@ -111,7 +111,7 @@ class TextHits(CandidateMetric):
     def __init__(self, *, k: int) -> None:
         super().__init__()
         if k < 1:
-            raise MetricNameError(f"hits@{k}: k is at least 1")
+            raise MetricNameError(f"hits@{k}: k must be at least 1")
         self.k = k
 
     def measure(self, batch: Outputs) -> Tensor:

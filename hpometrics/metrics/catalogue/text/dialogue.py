@@ -158,7 +158,7 @@ class SlotPrecision(SlotMetric):
     def compute(self) -> Tensor:
         """Divide hits by predicted slots."""
         hits, predicted, _ = self.statistic(SlotCounts).total
-        return self.ratio(hits, predicted, "no slot is predicted")
+        return self.ratio(hits, predicted, "no slots were predicted")
 
 
 @register_metric("slot_r", [TEXT], aliases=["slot_recall"])
@@ -201,4 +201,4 @@ class SlotF1(SlotMetric):
     def compute(self) -> Tensor:
         """Divide twice the hits by all slots."""
         hits, predicted, right = self.statistic(SlotCounts).total
-        return self.ratio(2 * hits, predicted + right, "there is no slot, predicted or right")
+        return self.ratio(2 * hits, predicted + right, "there are no slots, predicted or correct")

@@ -143,7 +143,7 @@ class EditsPerToken(ErrorRate):
     def compute(self) -> Tensor:
         """Divide edits by tokens."""
         edits, length = self.statistic(EditCounts).total
-        return edits / length if length else self.undefined(f"the references hold no {self.unit}")
+        return edits / length if length else self.undefined(f"the references contain no {self.unit}")
 
 
 class AlignmentRate(ErrorRate):
@@ -250,7 +250,7 @@ class MatchErrorRate(AlignmentRate):
     def compute(self) -> Tensor:
         """Divide edits by edits and hits."""
         edits, hits, _, _ = self.statistic(AlignedCounts).total
-        return edits / (edits + hits) if edits + hits else self.undefined("no text holds a word")
+        return edits / (edits + hits) if edits + hits else self.undefined("no text contains a word")
 
 
 class PreservedWords(AlignmentRate):
@@ -260,7 +260,7 @@ class PreservedWords(AlignmentRate):
         """Return the product of the shares of predicted and of right words that are hits."""
         _, hits, predicted, right = self.statistic(AlignedCounts).total
         if not predicted and not right:
-            return self.undefined("no text holds a word")
+            return self.undefined("no text contains a word")
         shares: Tensor = hits / torch.stack([predicted, right])
         return shares.nan_to_num(nan=0.0).prod()  # without words there is no hit
 
@@ -349,7 +349,7 @@ class TranslationEditRate(ErrorRate):
         """Divide edits by words."""
         counts = self.statistic(ShiftedCounts)
         if counts.counted_nothing:
-            return self.undefined("no row counted")
+            return self.undefined("no rows were counted")
         edits, length = counts.total
         rate: Tensor = edits / length if length else edits.clamp(max=1)
         return rate
@@ -387,7 +387,9 @@ class ExtendedEditDistance(TextMetric):
         self.deletion, self.insertion = deletion, insertion
         for name in ("alpha", "rho", "deletion", "insertion"):
             if not getattr(self, name) >= 0:
-                raise MetricNameError(f"eed: {name} is a number from 0, got {getattr(self, name)!r}")
+                raise MetricNameError(
+                    f"eed: {name} must be a number of at least 0, got {getattr(self, name)!r}"
+                )
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the distance of each text from its best reference."""

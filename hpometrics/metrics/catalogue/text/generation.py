@@ -106,7 +106,7 @@ class TokenErrorRate(DecodedMetric):
     def compute(self) -> Tensor:
         """Divide edits by tokens."""
         edits, tokens = self.statistic(SequenceEditCounts).total
-        return edits / tokens if tokens else self.undefined("the targets hold no token")
+        return edits / tokens if tokens else self.undefined("the targets contain no tokens")
 
 
 @register_metric(
@@ -146,7 +146,7 @@ class FairseqBleu(Metric):
     def __init__(self, *, order: int = ORDERS, end: int | None = None, unk: int | None = None) -> None:
         super().__init__()
         if order not in range(1, ORDERS + 1):
-            raise MetricNameError(f"fairseq_bleu: order is 1 to {ORDERS}, got {order}")
+            raise MetricNameError(f"fairseq_bleu: order must be from 1 to {ORDERS}, got {order}")
         self.order, self.end, self.unk = order, end, unk
 
     def statistics(self) -> dict[str, Statistic]:
@@ -157,7 +157,7 @@ class FairseqBleu(Metric):
         """Return the BLEU of the pooled counts."""
         predicted, right, *counts = self.statistic(SequenceBleuCounts).total.tolist()
         if not predicted:
-            return self.undefined("no token is predicted")
+            return self.undefined("no tokens were predicted")
         matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
         if not all(matched):
             return torch.zeros((), dtype=torch.float64)

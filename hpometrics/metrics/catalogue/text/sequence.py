@@ -318,7 +318,7 @@ class CTC(MeanMetric):
     def __init__(self, *, blank: int = 0) -> None:
         super().__init__()
         if blank < 0:
-            raise MetricNameError(f"ctc: blank is a class from 0, got {blank!r}")
+            raise MetricNameError(f"ctc: blank must be a class of at least 0, got {blank!r}")
         self.blank = blank
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -340,10 +340,10 @@ class CTC(MeanMetric):
             return
         if bool((target == self.blank).any()):
             raise MetricInputError(
-                f"{self.name}: a target holds the blank, {self.blank}, which is not a label"
+                f"{self.name}: a target contains the blank, {self.blank}, which is not a label"
             )
         if bool(((target[:, 1:] >= 0) & (target[:, :-1] < 0)).any()):
-            raise MetricInputError(f"{self.name}: labels come first in a row, ignored positions after them")
+            raise MetricInputError(f"{self.name}: labels must come first in a row, before ignored positions")
 
     def _lengths(self, extra: Any, target: Tensor) -> Tensor:
         rows, steps = target.shape
@@ -353,7 +353,7 @@ class CTC(MeanMetric):
         if lengths.shape != (rows,) or (
             on_host(lengths) and not bool(((lengths > 0) & (lengths <= steps)).all())
         ):
-            raise MetricInputError(f"{self.name} reads lengths= of shape ({rows},), each in 1..{steps}")
+            raise MetricInputError(f"{self.name} needs lengths= of shape ({rows},), each in 1..{steps}")
         return lengths
 
     def compute(self) -> Tensor:

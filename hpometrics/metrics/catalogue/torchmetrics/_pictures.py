@@ -27,7 +27,7 @@ def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor:
     preds, target = inputs.preds, inputs.target
     if preds.shape != target.shape:
         raise MetricInputError(
-            "psnr reads predictions and target of one shape, got "
+            "psnr needs predictions and target of the same shape, got "
             f"{tuple(preds.shape)} and {tuple(target.shape)}; shapes never broadcast"
         )
     total, count = 0.0, preds.numel()

@@ -111,7 +111,7 @@ class Reference(Metric):
             return {"states": Kept(f"states of {self.name}", self._states_of)}
         read = ", ".join([row.inputs, *row.extras, *row.optional])
         return {
-            "tried": Kept(f"rows that {self.name} took", self._check_rows),
+            "tried": Kept(f"rows that {self.name} accepted", self._check_rows),
             "rows": Kept(f"rows of {read}", _Rows(row)),
         }
 
@@ -143,7 +143,7 @@ class Reference(Metric):
         if self.row.sentinel is not None and value == self.row.sentinel[0]:
             return self.undefined(self.row.sentinel[1])
         if value.isnan() or meaningless:
-            return self.undefined(meaningless or "torchmetrics gives nan for these rows")
+            return self.undefined(meaningless or "torchmetrics returns nan for these rows")
         return value
 
     def build(self, classes: int | None = None) -> torchmetrics.Metric:
@@ -222,16 +222,16 @@ class Reference(Metric):
                 ", ".join(f"{name}=" for name in names) for names in (self.row.extras, missing)
             )
             raise MetricInputError(
-                f"{self.name} reads {needed} beside predictions and target; {lacking} is missing"
+                f"{self.name} needs {needed} beside predictions and target; {lacking} is missing"
             )
         if batch.feature.type == MASK and batch.has_target and not bool(batch.counted.all()):
-            raise MetricInputError(
-                f"{self.name} cannot leave out pixels; it is measured without ignore_index"
-            )
+            raise MetricInputError(f"{self.name} cannot ignore pixels; leave out ignore_index")
         inputs = read_inputs(batch, self.row.inputs, (*self.row.extras, *self.row.optional))
         for name, value in (("predictions", inputs.preds), *inputs.extras.items()):
             if len(value) != len(batch):
-                raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
+                raise MetricInputError(
+                    f"{self.name}: the target has {len(batch)} rows, but {name} {len(value)}"
+                )
             if name in inputs.extras and isinstance(value, Tensor):
                 check_finite(self, name, value)
         return inputs
@@ -259,7 +259,7 @@ class Reference(Metric):
         except MetricInputError:
             raise
         except _REFUSALS as err:
-            raise MetricInputError(f"{self.name} refused the batch: {_first_line(err)}") from err
+            raise MetricInputError(f"{self.name} rejected the batch: {_first_line(err)}") from err
 
     def _check_rows(self, batch: Outputs) -> NamedTensors:
         excess = self._out_of_range(batch)
@@ -298,7 +298,7 @@ class Reference(Metric):
     def _void_reason(self) -> str | None:
         tensors = self.statistic(Kept, "tried" if self.row.keeps == "rows" else "states").tensors
         if _OUT_OF_RANGE in tensors and bool(tensors[_OUT_OF_RANGE]):
-            return f"{range_rule(self.row, self.params)}, and some were of a wider range"
+            return f"{range_rule(self.row, self.params)}, and some had a wider range"
         if self.row.void is None:
             return None
         return self.row.void(unpack(self.statistic(Kept, "rows").tensors), self.params)
@@ -315,7 +315,7 @@ class Reference(Metric):
             result = _STEPS[step](result) if step in _STEPS else result[step]
         value = torch.as_tensor(result).detach().double()
         if value.numel() > 1 and self.params.get("average") != "none":
-            raise MetricInputError(f"{self.name} gives values of shape {tuple(value.shape)}")
+            raise MetricInputError(f"{self.name} returns values of shape {tuple(value.shape)}")
         return value.reshape(()) if value.numel() == 1 else value
 
 
@@ -429,7 +429,9 @@ def pack(inputs: MetricInputs) -> NamedTensors:
     packed = {**_pack_value("preds", inputs.preds), **_pack_value("target", inputs.target)}
     for name, value in inputs.extras.items():
         if len(value) != len(inputs.preds):
-            raise MetricInputError(f"{name}= has an entry per row, {len(inputs.preds)}; got {len(value)}")
+            raise MetricInputError(
+                f"{name}= must have one entry per row, {len(inputs.preds)}; got {len(value)}"
+            )
         packed |= _pack_value(f"extra {name}", value)
     return packed
 
@@ -469,7 +471,7 @@ def _pack_mappings(rows: Sequence[Mapping[str, Any]]) -> NamedTensors:
     for key in rows[0]:
         if any(row.keys() != rows[0].keys() for row in rows):
             raise MetricInputError(
-                f"every mapping of a batch has the same keys; the first has {list(rows[0])}"
+                f"every mapping of a batch must have the same keys; the first has {list(rows[0])}"
             )
         tensors = [as_tensor(row[key]) for row in rows]
         packed |= _packed(key, tensors)

@@ -37,7 +37,7 @@ def by_speaker(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """
     if inputs.target.ndim != 3:
         raise ValueError(
-            f"it reads (N, speakers, samples), got {tuple(inputs.target.shape)}; one speaker is for si_sdr"
+            f"it needs (N, speakers, samples), got {tuple(inputs.target.shape)}; for one speaker, use si_sdr"
         )
     inner.update(inputs.preds, inputs.target)
 

@@ -61,7 +61,7 @@ def highest_of(row: Row, params: Mapping[str, Any]) -> float | None:
 
 def range_rule(row: Row, params: Mapping[str, Any]) -> str:
     """Return the rule for the range of the pictures that a metric reads."""
-    return f"{row.name} reads pictures from 0 to {highest_of(row, params)}"
+    return f"{row.name} needs pictures from 0 to {highest_of(row, params)}"
 
 
 def _pictures_to_check(row: Row, batch: Outputs) -> list[tuple[str, float]]:
@@ -98,7 +98,7 @@ def _hint(row: Row, params: Mapping[str, Any], low: float, high: float) -> str:
     if "data_range" not in params:
         return scale
     wide = 2 if -1 <= low < 0 and high <= 1 else 255
-    return f"say what range they have, as in {row.name}(data_range={wide}), or {scale}"
+    return f"state their range, as in {row.name}(data_range={wide}), or {scale}"
 
 
 _HIGHER, _ZERO = "higher is better", "0 is best"
@@ -135,8 +135,8 @@ def from_41_pixels(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     height, width = inputs.preds.shape[-2:]
     if min(height, width) < 41:
         raise MetricInputError(
-            f"vif reads pictures from 41 pixels a side, got {height} x {width}; enlarge both, "
-            "or choose a metric that reads small ones, such as ssim"
+            f"vif needs pictures of at least 41 pixels per side, got {height} x {width}; enlarge both, or "
+            "choose a metric for small pictures, such as ssim"
         )
     inner.update(inputs.preds, inputs.target)
 

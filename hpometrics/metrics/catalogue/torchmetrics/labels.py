@@ -28,8 +28,8 @@ def in_groups(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     if len(odd):
         first = odd[0].item() if isinstance(odd, Tensor) else odd[0]
         raise MetricInputError(
-            f"fairness reads groups= from 0 to {last}, whole numbers, got {first!r}; "
-            f"fairness(num_groups={last + 2}) reads more"
+            f"fairness needs groups= as whole numbers from 0 to {last}, got {first!r}; set "
+            f"fairness(num_groups={last + 2}) for more"
         )
     with inputs.preds.device:  # torchmetrics makes a target of its own for demographic_parity
         inner.update(inputs.preds, inputs.target, groups.long())

@@ -152,4 +152,4 @@ def test_one_class_in_the_target_leaves_nothing_to_adjust():
     metric = get_metric("balanced_accuracy(adjusted=true)", Binary())
     metric.update(torch.tensor([0, 1]), torch.tensor([1, 1]))
     assert metric.compute().isnan()
-    assert "the target holds one class" in metric.undefined_reason
+    assert "the target has a single class" in metric.undefined_reason

@@ -251,4 +251,4 @@ def test_rows_without_weight_are_nothing(name):
     metric = get_metric(name, Category(4))
     probabilities, target = case("category", 5, seed=0)
     metric.update(probabilities=probabilities, target=target, sample_weight=torch.zeros(5))
-    assert metric.compute().isnan() and metric.undefined_reason == "no row counted"
+    assert metric.compute().isnan() and metric.undefined_reason == "no rows were counted"

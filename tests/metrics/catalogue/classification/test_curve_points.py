@@ -65,8 +65,8 @@ def test_a_curve_is_measured_and_never_optimized():
     assert all(find_metric(name, "binary").direction is None for name in CURVES)
     with pytest.raises(MetricNameError, match="needs class="):
         get_metric("roc_curve", "category")
-    with pytest.raises(MetricInputError, match=r"the classes are 0..3, there is no class 7"):
+    with pytest.raises(MetricInputError, match=r"the classes are 0..3, so there is no class 7"):
         measured("det_curve(class=7)", epoch("category", 20, 6))
     metric = get_metric("roc_curve", "binary")
     metric.update(probabilities=torch.rand(5), target=torch.ones(5))
-    assert metric.compute().isnan() and metric.undefined_reason == "the target holds one class only"
+    assert metric.compute().isnan() and metric.undefined_reason == "the target has a single class"

@@ -158,9 +158,9 @@ def test_one_class_may_be_picked():
     for name in ("roc_auc", "average_precision", "gini", "ks", "log_auc"):
         every = measured(f"{name}(average=none)", case)
         assert measured(f"{name}(class=2)", case) == every[2]
-    with pytest.raises(MetricNameError, match="class 2 alone is not an average"):
+    with pytest.raises(MetricNameError, match="the single class 2 is not an average"):
         get_metric("roc_auc(class=2, average=weighted)", "category")
-    with pytest.raises(MetricInputError, match=r"the classes are 0..3, there is no class 4"):
+    with pytest.raises(MetricInputError, match=r"the classes are 0..3, so there is no class 4"):
         measured("roc_auc(class=4)", case)
     with pytest.raises(MetricNameError, match=r"category\(num_classes=4\) has classes from 0 to 3"):
         measured("roc_auc(class=4)", case, output="category(num_classes=4)")
@@ -170,15 +170,15 @@ def test_the_class_of_a_binary_output_is_1():
     """Its scores are those of class 1, as they are everywhere; class 0 has none."""
     case = epoch("binary", 90, 7)
     assert measured("roc_auc(class=1)", case) == measured("roc_auc", case)
-    with pytest.raises(MetricNameError, match="the scores of a binary output are those of class 1"):
+    with pytest.raises(MetricNameError, match="the scores of a binary output belong to class 1"):
         measured("average_precision(class=0)", case)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("roc_auc(max_fpr=0.0)", r"max_fpr is a rate in \(0, 1\], got 0"),
-        ("roc_auc(max_fpr=1.5)", r"max_fpr is a rate in \(0, 1\], got 1.5"),
+        ("roc_auc(max_fpr=0.0)", r"max_fpr must be a rate in \(0, 1\], got 0"),
+        ("roc_auc(max_fpr=1.5)", r"max_fpr must be a rate in \(0, 1\], got 1.5"),
         ("log_auc(min_fpr=0.0)", "got 0 and 0.1"),
         ("log_auc(min_fpr=0.2)", "got 0.2 and 0.1"),
     ],
@@ -197,7 +197,7 @@ def test_one_class_only_is_undefined(name, answer):
     """Undefined, with a reason, where other libraries say 0 or a half."""
     metric = get_metric(name, "binary")
     metric.update(probabilities=torch.rand(9), target=torch.full((9,), answer))
-    assert metric.compute().isnan() and metric.undefined_reason == "the target holds one class only"
+    assert metric.compute().isnan() and metric.undefined_reason == "the target has a single class"
 
 
 @pytest.mark.parametrize(

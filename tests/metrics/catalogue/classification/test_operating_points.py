@@ -118,7 +118,7 @@ def test_95_percent_is_a_share_of_the_positives():
 @pytest.mark.parametrize("name", HELD)
 def test_levels_are_rates(name):
     """A percentage is refused."""
-    with pytest.raises(MetricNameError, match=rf"{HELD[name]} is a rate in \[0, 1\], got 95"):
+    with pytest.raises(MetricNameError, match=rf"{HELD[name]} must be a rate in \[0, 1\], got 95"):
         get_metric(f"{name}({HELD[name]}=95)", "binary")
 
 
@@ -127,4 +127,4 @@ def test_one_class_only_is_undefined(name):
     """There is no rate of nothing."""
     metric = get_metric(name, "binary")
     metric.update(probabilities=torch.rand(9), target=torch.zeros(9))
-    assert metric.compute().isnan() and metric.undefined_reason == "the target holds one class only"
+    assert metric.compute().isnan() and metric.undefined_reason == "the target has a single class"

@@ -104,7 +104,7 @@ def test_nothing_is_left_to_predict_of_one_class(name, feature):
     metric = get_metric(name, feature)
     given = torch.full((5,), 0.5) if feature == "binary" else torch.full((5, 2), 0.5)
     metric.update(probabilities=given, target=torch.ones(5).long())
-    assert metric.compute().isnan() and metric.undefined_reason == "the target holds one class only"
+    assert metric.compute().isnan() and metric.undefined_reason == "the target has a single class"
 
 
 def test_names_of_scikit_learn():

@@ -162,15 +162,15 @@ def test_a_class_that_does_not_occur_is_undefined_with_a_reason(name, output, re
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (F1, r"f1 takes exactly one of average= \(micro, .*\) and class=, as in .*; got neither"),
-        (lambda: F1(average="macro", class_=1), "f1 takes exactly one of .*; got both"),
-        (lambda: Precision(average="samples"), "precision: average is one of micro, .*, got 'samples'"),
-        (lambda: Recall(class_=-1), "recall: class is a class index from 0, got -1"),
+        (F1, r"f1 needs exactly one of average= \(micro, .*\) and class=, as in .*; got neither"),
+        (lambda: F1(average="macro", class_=1), "f1 needs exactly one of .*; got both"),
+        (lambda: Precision(average="samples"), "precision: average must be one of micro, .*, got 'samples'"),
+        (lambda: Recall(class_=-1), "recall: class must be a class index of at least 0, got -1"),
         (lambda: Jaccard.Binary(class_=2), "jaccard: a binary output has classes 0 and 1, got class=2"),
-        (lambda: Jaccard.Binary(average="macro", class_=1), "jaccard takes exactly one of .*; got both"),
-        (lambda: FBeta(beta=0.0, average="macro"), "fbeta: beta is a number above 0, got 0"),
+        (lambda: Jaccard.Binary(average="macro", class_=1), "jaccard needs exactly one of .*; got both"),
+        (lambda: FBeta(beta=0.0, average="macro"), "fbeta: beta must be a number above 0, got 0"),
         (lambda: get_metric("f1", Category(3)), "f1 of category needs average= or class="),
-        (lambda: get_metric("f1(average=samples)", Category(3)), "average is one of micro, .*'samples'"),
+        (lambda: get_metric("f1(average=samples)", Category(3)), "average must be one of micro, .*'samples'"),
         (
             lambda: get_metric("f1(class=3)", Category(3)).kept,
             r"f1\(class=3\): category.* has classes 0 to 2",

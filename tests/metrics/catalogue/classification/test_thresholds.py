@@ -148,16 +148,16 @@ def test_one_class_only_is_undefined(name):
     """There is nothing to tell apart."""
     metric = get_metric(name, "binary")
     metric.update(probabilities=torch.rand(9), target=torch.ones(9))
-    assert metric.compute().isnan() and metric.undefined_reason == "the target holds one class only"
+    assert metric.compute().isnan() and metric.undefined_reason == "the target has a single class"
 
 
 def test_choices_and_beta_are_checked():
     """A threshold is of a stated criterion; beta is above 0; the threshold is never optimized."""
-    with pytest.raises(MetricNameError, match="criterion is one of f1, fbeta, mcc, youden"):
+    with pytest.raises(MetricNameError, match="criterion must be one of f1, fbeta, mcc, youden,"):
         get_metric("best_threshold(criterion=gini)", "binary")
     with pytest.raises(MetricNameError, match="needs criterion="):
         get_metric("best_threshold", "binary")
-    with pytest.raises(MetricNameError, match="fbeta_max: beta is a number above 0, got 0"):
+    with pytest.raises(MetricNameError, match="fbeta_max: beta must be a number above 0, got 0"):
         get_metric("fbeta_max(beta=0.0)", "binary")
     assert find_metric("best_threshold(criterion=f1)", "binary").direction is None
 

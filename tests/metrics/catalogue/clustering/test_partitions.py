@@ -112,11 +112,16 @@ def test_equal_groupings_are_perfect(name, same):
 @pytest.mark.parametrize(
     ("name", "preds", "target", "reason"),
     [
-        ("rand", [1], [1], "there is no pair of rows"),
-        ("adjusted_rand", [1], [1], "there is no pair of rows"),
-        ("fowlkes_mallows", [1, 2], [1, 1], "one side puts no two rows together"),
+        ("rand", [1], [1], "there are no pairs of rows"),
+        ("adjusted_rand", [1], [1], "there are no pairs of rows"),
+        ("fowlkes_mallows", [1, 2], [1, 1], "one side never groups two rows"),
         ("normalized_mutual_information(average_method=min)", [1, 1], [1, 2], "one side is a single group"),
-        ("adjusted_mutual_information(average_method=min)", [1, 1], [1, 2], "say by chance all that"),
+        (
+            "adjusted_mutual_information(average_method=min)",
+            [1, 1],
+            [1, 2],
+            "chance alone reaches the maximum",
+        ),
     ],
 )
 def test_what_is_undefined_is_nan_with_a_reason(name, preds, target, reason):
@@ -131,7 +136,7 @@ def test_broken_weights_void_only_what_counts_pairs():
     assert metric.compute().isnan() and "weights must be whole numbers" in metric.undefined_reason
     assert measured("purity", [0, 0, 1], [0, 1, 1], weight=[0.5, 1.5, 1.0]).compute().item() == 2.5 / 3
     nothing = measured("purity", [0, 1], [0, 1], weight=[0.0, 0.0])
-    assert nothing.compute().isnan() and nothing.undefined_reason == "no row counted"
+    assert nothing.compute().isnan() and nothing.undefined_reason == "no rows were counted"
 
 
 def test_a_panel_counts_once():

@@ -159,10 +159,10 @@ def test_what_nothing_shows_is_undefined():
     """A class in neither target nor predictions, and images of ignored pixels only, are nan with a reason."""
     metric = get_metric("image_iou(class=3)", Mask())
     metric.update(torch.tensor([[[0, 1]]]), torch.tensor([[[0, 0]]]))
-    assert metric.compute().isnan() and metric.undefined_reason == "no row counted"
+    assert metric.compute().isnan() and metric.undefined_reason == "no rows were counted"
     metric = get_metric("pixel_accuracy", Mask(ignore_index=5))
     metric.update(torch.tensor([[[0, 1]]]), torch.tensor([[[5, 5]]]))
-    assert metric.compute().isnan() and metric.undefined_reason == "no pixel counted"
+    assert metric.compute().isnan() and metric.undefined_reason == "no pixels were counted"
 
 
 def test_what_is_wrong_is_refused():

@@ -85,7 +85,7 @@ def test_one_row_less_than_none():
     """Undefined with the number of rows; a ddof below 0 is refused."""
     metric = fed("concordance(ddof=1)", Number(), predictions=torch.ones(1), target=torch.zeros(1))
     assert metric.compute().isnan() and "rows, got 1" in metric.undefined_reason
-    with pytest.raises(MetricNameError, match="ddof is a number of rows from 0, got -1"):
+    with pytest.raises(MetricNameError, match="ddof must be a number of rows of at least 0, got -1"):
         get_metric("concordance(ddof=-1)", Number())
 
 
@@ -128,7 +128,7 @@ def test_a_constant_has_no_order(name, constant):
     preds, target = (same, other) if constant == "prediction" else (other, same)
     metric = fed(name, Vector(), predictions=preds, target=target)
     assert metric.compute().isnan()
-    assert metric.undefined_reason == f"{name} compares orders, and every {constant} is the same number"
+    assert metric.undefined_reason == f"{name} compares orders, but every {constant} is the same number"
 
 
 def test_kendall_of_many_rows():

@@ -88,11 +88,11 @@ def test_a_large_offset_costs_few_digits(power):
 @pytest.mark.parametrize(
     ("name", "preds", "target", "message"),
     [
-        ("poisson_deviance", 0.0, 1.0, "poisson_deviance of power 1 reads predictions above 0, got 0"),
-        ("poisson_deviance", 1.0, -1.0, "of power 1 reads targets from 0, got -1"),
-        ("gamma_deviance", 1.0, 0.0, "of power 2 reads targets above 0, got 0"),
-        ("d2_tweedie(power=2)", -1.0, 1.0, "d2_tweedie of power 2 reads predictions above 0, got -1"),
-        ("tweedie_deviance(power=-1)", -1.0, 1.0, "reads predictions above 0, got -1"),
+        ("poisson_deviance", 0.0, 1.0, "poisson_deviance of power 1 needs predictions above 0, got 0"),
+        ("poisson_deviance", 1.0, -1.0, "of power 1 needs targets from 0, got -1"),
+        ("gamma_deviance", 1.0, 0.0, "of power 2 needs targets above 0, got 0"),
+        ("d2_tweedie(power=2)", -1.0, 1.0, "d2_tweedie of power 2 needs predictions above 0, got -1"),
+        ("tweedie_deviance(power=-1)", -1.0, 1.0, "needs predictions above 0, got -1"),
     ],
 )
 def test_what_a_distribution_cannot_have(name, preds, target, message):

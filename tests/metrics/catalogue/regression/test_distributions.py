@@ -57,7 +57,7 @@ def test_one_sample_is_a_point():
     assert value("crps", preds, target, samples=preds.unsqueeze(1)) == pytest.approx(
         value("mae", preds, target)
     )
-    with pytest.raises(MetricInputError, match="reads 2 samples or more of each value, got 1"):
+    with pytest.raises(MetricInputError, match="needs at least 2 samples of each value, got 1"):
         value("crps(fair=true)", preds, target, samples=preds.unsqueeze(1))
 
 
@@ -110,13 +110,13 @@ def test_likelihood_is_torchs(shape, full):
 def test_what_is_needed():
     """Each missing or wrong extra is named."""
     ones = torch.ones(3)
-    with pytest.raises(MetricInputError, match=r"crps reads samples= beside .*; samples= is missing"):
+    with pytest.raises(MetricInputError, match=r"crps needs samples= beside .*; samples= is missing"):
         get_metric("crps", Number()).update(ones, ones)
     with pytest.raises(
-        MetricInputError, match=r"gaussian_nll reads scale= or variance= .*give one of the two"
+        MetricInputError, match=r"gaussian_nll needs either scale= or variance= .*pass one of them"
     ):
         get_metric("gaussian_nll", Number()).update(ones, ones)
-    with pytest.raises(MetricInputError, match="gaussian_crps reads a scale above 0, got 0"):
+    with pytest.raises(MetricInputError, match="gaussian_crps needs a scale above 0, got 0"):
         get_metric("gaussian_crps", Number()).update(ones, ones, scale=torch.zeros(3))
 
 

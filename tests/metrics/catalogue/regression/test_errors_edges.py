@@ -58,7 +58,7 @@ def test_mape_is_undefined_for_a_target_of_zero(prediction):
     """Whatever was predicted for it: the data decides, not the model."""
     metric = measured("mape", torch.tensor([1.0, prediction]), torch.tensor([1.0, 0.0]))
     assert metric.compute().isnan()
-    assert metric.undefined_reason.startswith("a target is 0, of which no error is a share")
+    assert metric.undefined_reason.startswith("a target is 0, so relative errors are undefined; use smape")
 
 
 def test_smape_of_zeros():
@@ -71,7 +71,7 @@ def test_rmsle_refuses_what_has_no_logarithm():
     """The message has the value, and no member of the collection has taken any of the batch."""
     metrics = MetricCollection(["mse", "rmsle", "mae"], output=Number())
     metrics.update(predictions=[1.0, 2.0], target=[1.0, 2.0])
-    with pytest.raises(MetricInputError, match=r"rmsle and msle read .* above -1, got -1.5"):
+    with pytest.raises(MetricInputError, match=r"rmsle and msle need .* above -1, got -1.5"):
         metrics.update(predictions=[-1.5, 9.0], target=[1.0, 2.0])
     assert metrics.compute() == {"mse": 0.0, "rmsle": 0.0, "mae": 0.0}
 
@@ -128,11 +128,11 @@ def test_no_row_that_weighs_is_no_value(name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("minkowski(p=0.5)", "p is a number from 1 to 512"),
-        ("minkowski(p=513)", "got 513.*max_error is its limit"),
-        ("huber(delta=-1)", "delta is a number above 0"),
+        ("minkowski(p=0.5)", "p must be a number from 1 to 512"),
+        ("minkowski(p=513)", "got 513.*for larger p, use max_error"),
+        ("huber(delta=-1)", "delta must be a number above 0,"),
         ("adjusted_r2", "adjusted_r2 of number needs features="), ("nrmse", "needs normalization="),
-        ("adjusted_r2(features=-1)", "features is a number of inputs from 0"),
+        ("adjusted_r2(features=-1)", "features must be a number of inputs, at least 0"),
     ],
 )  # fmt: skip
 def test_parameters_that_make_no_sense(name, message):

@@ -69,15 +69,17 @@ def test_what_is_needed():
     """A history or a scale, the history longer than the season; the season from 1."""
     metric = get_metric("mase(season=4)", Timeseries())
     two = torch.ones(2, 3)
-    with pytest.raises(MetricInputError, match=r"mase\(season=4\) reads history=, .* or scale=; give one"):
+    with pytest.raises(
+        MetricInputError, match=r"mase\(season=4\) needs either history=, .* or scale=; pass one"
+    ):
         metric.update(two, two)
     with pytest.raises(MetricInputError, match=r"history= of shape \(2, more than 4\), got \(2, 3\)"):
         metric.update(two, two, history=two)
-    with pytest.raises(MetricInputError, match=r"reads scale= of shape \(2\), got \(3,\)"):
+    with pytest.raises(MetricInputError, match=r"needs scale= of shape \(2\), got \(3,\)"):
         metric.update(two, two, scale=torch.ones(3))
     with pytest.raises(MetricInputError, match="msis reads lower=, upper= beside"):
         get_metric("msis", Timeseries()).update(two, two, scale=torch.ones(2))
-    with pytest.raises(MetricNameError, match="season is a number of steps from 1, got 0"):
+    with pytest.raises(MetricNameError, match="season must be a number of steps, at least 1, got 0"):
         get_metric("rmsse(season=0)", Timeseries())
 
 
@@ -86,4 +88,4 @@ def test_a_constant_history_has_no_scale():
     metric = fed("mase", Timeseries(), predictions=torch.ones(1, 2), target=torch.zeros(1, 2),
                  history=torch.ones(1, 5))  # fmt: skip
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "a series has a scale of 0: its naive forecast is never wrong"
+    assert metric.undefined_reason == "a series has a scale of 0, because its naive forecast is never wrong"

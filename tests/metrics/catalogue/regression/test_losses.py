@@ -46,7 +46,7 @@ TORCH = {
 
 LEFT_OUT = {
     "AdaptiveLogSoftmaxWithLoss": "owns the last layer; its log-probabilities are logits of cross_entropy",
-    "LinearCrossEntropyLoss": "owns the last layer; of that layer's outputs it is cross_entropy",
+    "LinearCrossEntropyLoss": "owns the last layer; of that layer's outputs it measures; cross_entropy",
     "NLLLoss2d": "the deprecated name of NLLLoss for pictures",
     "TripletMarginWithDistanceLoss": "takes a function; hand its values over as loss=",
 }

@@ -88,7 +88,7 @@ def test_many_quantiles_tend_to_the_crps():
 @pytest.mark.parametrize("name", ["pinball(alpha=1.5)", "d2_pinball(alpha=0)", "interval_score(alpha=1)"])
 def test_alpha_is_a_share(name):
     """Refused when the metric is made."""
-    with pytest.raises(MetricNameError, match="alpha is a share"):
+    with pytest.raises(MetricNameError, match="alpha must be a share"):
         get_metric(name, Number())
 
 

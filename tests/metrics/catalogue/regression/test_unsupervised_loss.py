@@ -62,11 +62,11 @@ def test_rows_may_weigh():
 def test_what_is_needed():
     """A mask of 0 and 1 in the shape of the target, and two rows."""
     metric = get_metric("unsup_loss", Vector())
-    with pytest.raises(MetricInputError, match=r"unsup_loss reads mask=, .*; mask= is missing"):
+    with pytest.raises(MetricInputError, match=r"unsup_loss needs mask=, .*; mask= is missing"):
         metric.update(PREDS, TARGET)
-    with pytest.raises(MetricInputError, match=r"reads mask= of shape \(3, 2\), got \(3, 1\)"):
+    with pytest.raises(MetricInputError, match=r"needs mask= of shape \(3, 2\), got \(3, 1\)"):
         metric.update(PREDS, TARGET, mask=MASK[:, :1])
-    with pytest.raises(MetricInputError, match="reads mask= of 0 and 1, got values up to 2"):
+    with pytest.raises(MetricInputError, match="needs mask= of 0 and 1, got values up to 2"):
         metric.update(PREDS, TARGET, mask=2 * MASK)
     metric.update(PREDS[:1], TARGET[:1], mask=MASK[:1])
     assert metric.compute().isnan() and "at least 2 rows, got 1" in metric.undefined_reason

@@ -85,19 +85,21 @@ def test_a_part_that_is_minimized_counts_from_the_other_side(registry):
     metric = get_metric('hypervolume(metrics="precision, depth", nadir="0, 0.75")@2', Ranking())
     metric.update(torch.tensor([[3.0, 2, 1]]), torch.tensor([[1, 0, 0]]))
     assert metric.compute().item() == pytest.approx(0.5 * (0.75 - 0.5))
-    with pytest.raises(MetricNameError, match="combines metrics of which more is better, got depth"):
+    with pytest.raises(MetricNameError, match="needs metrics with higher-is-better values, got depth"):
         get_metric("f_score(a=depth)@2", Ranking())
 
 
 def test_parts_are_read_with_care():
     """A part with a k, one that is no metric of users, and numbers that do not fit are refused by name."""
-    with pytest.raises(MetricNameError, match="parts are measured at the k of the whole; leave out @5"):
+    with pytest.raises(MetricNameError, match="the parts use the k of the whole; leave out @5"):
         get_metric('f_score(a="ndcg@5")@2', Ranking())
-    with pytest.raises(MetricNameError, match="rsp gives no value to each user"):
+    with pytest.raises(MetricNameError, match="rsp has no value per user"):
         get_metric("f_score(a=rsp)@2", Ranking())
-    with pytest.raises(MetricNameError, match="utopia has a number for each of ndcg, 1 in all; got '1, 1'"):
+    with pytest.raises(
+        MetricNameError, match="utopia needs one number for each of ndcg, 1 in total; got '1, 1'"
+    ):
         get_metric("euc_distance(metrics=ndcg)@2", Ranking())
-    with pytest.raises(MetricNameError, match=r'nadir are numbers, as in nadir="1, 0"; got \'low\''):
+    with pytest.raises(MetricNameError, match=r'nadir must be numbers, as in nadir="1, 0"; got \'low\''):
         get_metric("hypervolume(nadir=low)@2", Ranking())
 
 

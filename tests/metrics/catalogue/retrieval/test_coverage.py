@@ -113,7 +113,7 @@ def test_nothing_recommended_has_no_shares(name):
     metric = get_metric(name, Ranking())
     metric.update(torch.full((2, 4), -torch.inf), [[0], [1]])
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "every list is empty: nothing was recommended"
+    assert metric.undefined_reason == "every list is empty, so nothing was recommended"
     covered = get_metric("item_coverage@3", Ranking())
     covered.update(torch.full((2, 4), -torch.inf), [[0], [1]])
     assert float(covered.compute()) == 0.0
@@ -131,7 +131,10 @@ def test_a_catalogue_of_one_item_cannot_be_uneven(name):
 def test_candidates_do_not_show_the_size_of_the_catalogue():
     """It is asked for, before anything is counted."""
     metric = get_metric("item_coverage@2", Ranking())
-    with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
+    with pytest.raises(
+        MetricInputError,
+        match=r"unknown, because the batch has only candidates; pass Ranking\(num_items=\.\.\.\)",
+    ):
         metric.update(torch.zeros(1, 2), torch.ones(1, 2), items=torch.tensor([[4, 9]]))
 
 

@@ -94,11 +94,15 @@ def test_a_list_of_cwl_eval_ends_at_rank_1000(name):
     ("name", "error", "text"),
     [
         ("sdcg", MetricNameError, "sdcg of ranking needs its k"),
-        ("bpm(T=0.0)@3", MetricInputError, "BejeweledPlayerModel: T is a number above 0, got 0.0"),
-        ("inst(T=0.5)", MetricInputError, "GoalAdaptive: T is a number above 0.5, got 0.5"),
-        ("nerr10(p=1.0)", MetricInputError, "p is a probability between 0 and 1, both excluded, got 1.0"),
-        ("insq(min_rel=2, max_rel=2)", MetricInputError, "max_rel one above it, got 2 and 2"),
-        ("nerr8(min_rel=-1)@3", MetricInputError, "min_rel is a grade from 0 .* got -1 and 1"),
+        ("bpm(T=0.0)@3", MetricInputError, "BejeweledPlayerModel: T must be a number above 0, got 0.0"),
+        ("inst(T=0.5)", MetricInputError, "GoalAdaptive: T must be a number above 0.5, got 0.5"),
+        (
+            "nerr10(p=1.0)",
+            MetricInputError,
+            "p must be a probability between 0 and 1, both excluded, got 1.0",
+        ),
+        ("insq(min_rel=2, max_rel=2)", MetricInputError, "max_rel a higher grade, got 2 and 2"),
+        ("nerr8(min_rel=-1)@3", MetricInputError, "min_rel must be a grade of at least 0 .* got -1 and 1"),
     ],
 )
 def test_what_no_reader_does_is_refused(name, error, text):

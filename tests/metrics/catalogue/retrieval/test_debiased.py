@@ -82,12 +82,12 @@ def test_relevant_items_that_are_no_candidates_weigh_too():
 def test_propensity_or_popularity_is_asked_for(name):
     """Without either there is nothing to correct by."""
     metric = get_metric(f"{name}@2", Ranking())
-    with pytest.raises(MetricInputError, match="reads item_popularity, which the output does not have"):
+    with pytest.raises(MetricInputError, match="needs item_popularity, which the output lacks; pass"):
         metric.update(torch.zeros(1, 3), [[0]])
 
 
 def test_propensity_is_that_of_the_catalogue():
     """Another length is refused with both."""
     metric = get_metric("ips_recall@2", Ranking(propensity=torch.ones(4)))
-    with pytest.raises(MetricInputError, match="scores are of 3 items, the catalogue has 4"):
+    with pytest.raises(MetricInputError, match="there are scores of 3 items, but the catalogue has 4"):
         metric.update(torch.zeros(1, 3), [[0]])

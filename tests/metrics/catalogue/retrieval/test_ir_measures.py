@@ -126,9 +126,13 @@ def test_an_average_over_the_whole_ranking_divides_by_all_that_is_relevant():
 @pytest.mark.parametrize(
     ("name", "error", "text"),
     [
-        ("compat(p=0.0)", MetricInputError, "p is a probability between 0 and 1, both excluded, got 0.0"),
-        ("set_f(beta=0.0)", MetricInputError, "beta is a number above 0, got 0.0"),
-        ("pairwise_accuracy@0", MetricNameError, "k is a whole number from 1, got 0"),
+        (
+            "compat(p=0.0)",
+            MetricInputError,
+            "p must be a probability between 0 and 1, both excluded, got 0.0",
+        ),
+        ("set_f(beta=0.0)", MetricInputError, "beta must be a number above 0, got 0.0"),
+        ("pairwise_accuracy@0", MetricNameError, "k must be a whole number of at least 1, got 0"),
     ],
 )
 def test_what_makes_no_set_is_refused(name, error, text):

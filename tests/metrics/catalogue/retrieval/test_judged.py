@@ -137,7 +137,9 @@ def test_candidates_are_judged_by_their_ids():
 
 def test_what_is_unjudged_is_not_relevant():
     """A grade above the threshold cannot say that an item was not judged."""
-    with pytest.raises(MetricInputError, match=r"unjudged is a grade up to relevance_threshold=1\.0.* got 2"):
+    with pytest.raises(
+        MetricInputError, match=r"unjudged must be a grade of at most relevance_threshold=1\.0.* got 2"
+    ):
         Ranking(unjudged=2, relevance_threshold=1.0)
     assert str(Ranking(unjudged=-1)) == "ranking(unjudged=-1)"
 
@@ -147,4 +149,4 @@ def test_nobody_judged_has_no_value():
     metric = get_metric("judged@2", Ranking())
     metric.update(torch.tensor([[0.9, 0.5]]), target=[{}])
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "nothing of any user who has a list is judged"
+    assert metric.undefined_reason == "no judged items for any user who has a list"

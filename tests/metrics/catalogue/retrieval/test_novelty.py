@@ -124,7 +124,10 @@ def test_popularity_is_asked_for(name):
 def test_the_number_of_users_is_asked_for():
     """It cannot be told from popularity."""
     metric = get_metric("epc@2", Ranking(item_popularity=torch.ones(3)))
-    with pytest.raises(MetricInputError, match=r"number of users .* Ranking\(num_users=...\), or give seen="):
+    with pytest.raises(
+        MetricInputError,
+        match=r"number of users .* pass Ranking\(num_users=\.\.\.\) or Ranking\(seen=\.\.\.\)",
+    ):
         metric.update(torch.zeros(1, 3), [[0]])
 
 

@@ -152,7 +152,7 @@ def test_popularity_is_asked_for_before_anything_is_counted(name):
 @pytest.mark.parametrize("name", ["aclt(pop_ratio=0.0)@2", "tail_percentage(tail_ratio=1.5)@2"])
 def test_a_ratio_is_a_share(name):
     """Neither 0 nor more than all."""
-    with pytest.raises(MetricInputError, match="ratio is a share above 0, up to 1; got"):
+    with pytest.raises(MetricInputError, match="ratio must be a share above 0 and at most 1; got"):
         get_metric(name, Ranking())
 
 

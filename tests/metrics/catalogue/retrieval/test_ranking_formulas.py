@@ -184,13 +184,13 @@ def test_chance_stays_chance_under_sampling():
     ("name", "error", "text"),
     [
         ("precision", MetricNameError, r"precision of ranking needs its k, as in precision@5"),
-        ("map@0", MetricNameError, r"k is a whole number from 1, got 0"),
-        ("ndcg@99999999999", MetricInputError, r"k is at most 1048576, .* got 99999999999; without k"),
-        ("rbp(p=1.0)", MetricInputError, r"p is a probability between 0 and 1, both excluded, got 1.0"),
-        ("err(max_grade=0)", MetricInputError, r"max_grade is a grade from 1, got 0"),
-        ("interpolated_precision(recall=1.5)", MetricInputError, r"recall lies in \[0, 1\], got 1.5"),
+        ("map@0", MetricNameError, r"k must be a whole number of at least 1, got 0"),
+        ("ndcg@99999999999", MetricInputError, r"k must be at most 1048576, .* got 99999999999;"),
+        ("rbp(p=1.0)", MetricInputError, r"p must be a probability between 0 and 1, both excluded, got 1.0"),
+        ("err(max_grade=0)", MetricInputError, r"max_grade must be a grade of at least 1, got 0"),
+        ("interpolated_precision(recall=1.5)", MetricInputError, r"recall must be in \[0, 1\], got 1.5"),
         ("fbeta@3", MetricNameError, r"needs beta="),
-        ("map(norm=k)", MetricNameError, r"norm is one of min, n, hits, got 'k'"),
+        ("map(norm=k)", MetricNameError, r"norm must be one of min, n, hits, got 'k'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name, error, text):
@@ -213,7 +213,7 @@ def test_without_anything_relevant_there_is_no_value(name):
     [
         ("log_loss", "no user has a ranked item"),
         ("mae(average=user)", "no user has a relevant item that is ranked"),
-        ("f_score(a=aplt, b=aplt)@2", "no user has a value of every part"),
+        ("f_score(a=aplt, b=aplt)@2", "no user has a value for every part"),
     ],
 )
 def test_where_nothing_is_ranked_the_reason_says_so(name, reason):

@@ -78,7 +78,7 @@ def test_what_is_added_is_that_of_sacrebleu(shape, add_k):
     other = sacrebleu.BLEU(smooth_method="add-k", smooth_value=add_k, force=True)
     expected = other.corpus_score(texts, streams).score
     assert value(f"bleu(add_k={add_k})", texts, references) == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(MetricNameError, match="add_k is a number from 0, got -1"):
+    with pytest.raises(MetricNameError, match="add_k must be a number of at least 0, got -1"):
         get_metric("bleu(add_k=-1)", Text())
 
 
@@ -121,7 +121,7 @@ def test_nothing_matches():
 
 def test_an_order_that_is_not_counted():
     """The error names the range."""
-    with pytest.raises(MetricNameError, match="order is 1 to 4, got 5"):
+    with pytest.raises(MetricNameError, match="order must be from 1 to 4, got 5"):
         get_metric("bleu(order=5)", Text())
 
 

@@ -33,8 +33,8 @@ def test_by_hand(name, expected):
 @pytest.mark.parametrize(
     "extras, words",
     [
-        ({}, "read candidates=.*; got none"),
-        ({"candidates": [["a"]]}, "1 rows, the batch has 2"),
+        ({}, "need candidates=.*; got none"),
+        ({"candidates": [["a"]]}, "1 rows, but the batch has 2"),
         ({"candidates": ["a", "b"]}, "a list of texts per row, got 'a' in row 0"),
         ({"candidates": [["a"], [3]]}, "in row 1"),
     ],
@@ -47,5 +47,5 @@ def test_what_is_refused(extras, words):
 
 def test_a_k_below_one():
     """There is no zeroth candidate."""
-    with pytest.raises(MetricNameError, match="k is a whole number from 1, got 0"):
+    with pytest.raises(MetricNameError, match="k must be a whole number of at least 1, got 0"):
         get_metric("hits@0", Text())

@@ -79,5 +79,5 @@ def test_empty_texts():
 
 def test_orders_that_cannot_be_counted():
     """The error says what is possible and what came."""
-    with pytest.raises(MetricNameError, match=r"char_order is from 1.*got 0, 0"):
+    with pytest.raises(MetricNameError, match=r"char_order must be at least 1.*got 0, 0"):
         get_metric("chrf(char_order=0)", Text())

@@ -32,10 +32,10 @@ def test_mappings(name):
 @pytest.mark.parametrize(
     "name, reason",
     [
-        ("jga_noempty", "no row counted"),
-        ("slot_p", "no slot is predicted"),
+        ("jga_noempty", "no rows were counted"),
+        ("slot_p", "no slots were predicted"),
         ("slot_r", "no turn has a slot"),
-        ("slot_f1", "there is no slot"),
+        ("slot_f1", "there are no slots"),
     ],
 )
 def test_undefined_without_slots(name, reason):
@@ -49,9 +49,9 @@ def test_undefined_without_slots(name, reason):
 @pytest.mark.parametrize(
     "extras, words",
     [
-        ({"slots": [{}]}, "read .*; got no gold_slots="),
+        ({"slots": [{}]}, "need .*; got no gold_slots="),
         ({}, "got no slots= and no gold_slots="),
-        ({"slots": [{}, {}], "gold_slots": [{}]}, "slots are a list of 1 mappings"),
+        ({"slots": [{}, {}], "gold_slots": [{}]}, "slots must be a list of 1 mappings"),
         ({"slots": ["a"], "gold_slots": [{}]}, "got str in row 0"),
     ],
 )

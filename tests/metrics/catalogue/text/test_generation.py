@@ -89,10 +89,10 @@ def test_nothing_generated():
     metric = get_metric(f"fairseq_bleu(end={END})", Sequence())
     metric.update(torch.tensor([[END, 3]]), torch.tensor([[3, 3]]))
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "no token is predicted"
+    assert metric.undefined_reason == "no tokens were predicted"
 
 
 def test_an_order_that_is_not_counted():
     """The error names the range."""
-    with pytest.raises(MetricNameError, match="order is 1 to 4, got 0"):
+    with pytest.raises(MetricNameError, match="order must be from 1 to 4, got 0"):
         get_metric("fairseq_bleu(order=0)", Sequence())

@@ -111,7 +111,7 @@ def test_all_padding_is_undefined(name):
     metric = get_metric(name, Sequence(ignore_index=0))
     metric.update(logits=torch.randn(3, 4, 6), target=torch.zeros(3, 4, dtype=torch.long))
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "no row counted"
+    assert metric.undefined_reason == "no rows were counted"
 
 
 def test_an_ignore_index_of_ones_own():
@@ -137,7 +137,7 @@ def test_wrong_inputs_are_refused():
     """Token ids are no probabilities, and an average has two choices."""
     with pytest.raises(MetricInputError, match="perplexity reads probabilities"):
         get_metric("perplexity", Sequence()).update(predictions=torch.ones(2, 3), target=torch.ones(2, 3))
-    with pytest.raises(MetricNameError, match="average is one of token, sequence, got 'macro'"):
+    with pytest.raises(MetricNameError, match="average must be one of token, sequence, got 'macro'"):
         get_metric("token_accuracy(average=macro)", Sequence())
     assert str(find_metric("token_acc(average=token)", "text").name) == "token_accuracy"
 
@@ -175,7 +175,7 @@ def test_one_token_has_no_next():
     metric = get_metric("next_token_perplexity", Sequence())
     metric.update(logits=torch.zeros(2, 1, 3), target=torch.zeros(2, 1).long())
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "no row counted"
+    assert metric.undefined_reason == "no rows were counted"
 
 
 def test_the_last_token_that_counts():

@@ -188,5 +188,5 @@ def test_one_string_is_no_list(given):
 
 def test_texts_given_twice():
     """Predicted strings and `texts=` do not go together."""
-    with pytest.raises(MetricInputError, match="given twice, as predictions= and as texts="):
+    with pytest.raises(MetricInputError, match="were passed twice, as predictions= and as texts="):
         get_metric("f1", Text()).update(predictions=["a"], target=["a"], texts=["b"])

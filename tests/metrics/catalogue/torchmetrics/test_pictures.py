@@ -93,13 +93,13 @@ def test_the_value_of_each_picture_is_there():
 )
 def test_what_torchmetrics_refuses_is_refused(params, shape):
     """An even window, a negative deviation, and pictures smaller than half a window."""
-    with pytest.raises(MetricInputError, match=r"ssim.* refused the batch"):
+    with pytest.raises(MetricInputError, match=r"ssim.* rejected the batch:"):
         get_metric(f"ssim({params})", "image").update(*pictures(*shape))
 
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [("psnr", "of one shape, got .*; shapes never broadcast"), ("ssim", "refused the batch")],
+    [("psnr", "of the same shape, got .*; shapes never broadcast"), ("ssim", "rejected the batch:")],
 )
 def test_shapes_that_differ_are_refused(name, complaint):
     """A target of one channel is not the target of each channel."""

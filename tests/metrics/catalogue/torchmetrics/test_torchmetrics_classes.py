@@ -168,7 +168,7 @@ def test_rows_of_another_shape_are_refused():
     metric = get_metric("ergas", "image")
     batch = drawn(metric, 4)
     metric.update(**batch)
-    with pytest.raises(MetricInputError, match=r"the batches before had \(3, 8, 8\)"):
+    with pytest.raises(MetricInputError, match=r"earlier batches had \(3, 8, 8\)"):
         metric.update(torch.ones(2, 3, 9, 9), torch.ones(2, 3, 9, 9))
     assert metric.compute().isfinite()
 
@@ -219,7 +219,7 @@ def test_whole_numbers_are_measured_as_numbers(entry):
 def test_pictures_of_whole_numbers_beyond_the_range_are_refused(name):
     """They would have a PSNR of -40 decibels; no number up to 1 is one of 8 bits."""
     with pytest.raises(
-        MetricInputError, match=r"reads pictures from 0 to .*, got whole numbers up to 25\d; .*=255"
+        MetricInputError, match=r"needs pictures from 0 to .*, got whole numbers up to 25\d; .*=255"
     ):
         get_metric(name, "image").update(*whole_signals("image"))
 
@@ -228,7 +228,7 @@ def test_a_network_that_reads_shares_refuses_whole_numbers():
     """It would see white pictures; what they are to be divided by is said."""
     (row,) = [row for row in ROWS if row.name == "lpips"]
     with pytest.raises(
-        MetricInputError, match=r"lpips reads pictures from 0 to 1.0, got .*; divide them by 255"
+        MetricInputError, match=r"lpips needs pictures from 0 to 1.0, got .*; divide them by 255"
     ):
         check_range(row, {}, pictures_of(*whole_signals("image")))
 
@@ -245,7 +245,7 @@ RANGED = [row for row in ROWS if row.features == ("image",) and (row.highest or 
 def test_pictures_of_another_range_are_refused(row):
     """Floats of 0 to 255 had a PSNR of -40 decibels, whatever the model; so with each metric of a range."""
     signals = [signal.float() for signal in whole_signals("image")]
-    refusal = rf"{row.name} reads pictures from 0 to 1.0, got .* up to 25\d"
+    refusal = rf"{row.name} needs pictures from 0 to 1.0, got .* up to 25\d"
     with pytest.raises(MetricInputError, match=refusal):
         check_range(row, row.params, pictures_of(*signals))
     assert not check_range(row, row.params, pictures_of(*[signal / 255 for signal in signals]))
@@ -290,7 +290,7 @@ def test_a_device_is_not_asked_for_the_range():
     metric.update(right / 2, right)
     metric.statistic(Kept, "states").add(**{"sum beyond the range": torch.tensor(1)})  # as a device does
     assert metric.compute().isnan()
-    assert metric.undefined_reason.startswith("psnr reads pictures from 0 to 1.0, and some were of a wider")
+    assert metric.undefined_reason.startswith("psnr needs pictures from 0 to 1.0, and some had a wider")
 
 
 @pytest.mark.parametrize("name", ["fid", "kid", "mifid", "inception_score"])

@@ -101,10 +101,10 @@ def test_a_sentinel_is_undefined():
 def test_what_torchmetrics_refuses_is_our_error():
     """The message is its own, behind the name of the metric."""
     with pytest.raises(
-        MetricInputError, match="ssim refused the batch: Predictions and targets are expected"
+        MetricInputError, match="ssim rejected the batch: Predictions and targets are expected"
     ):
         get_metric("ssim", "image").update(torch.ones(2, 3, 9, 9), torch.ones(2, 9, 9))
-    with pytest.raises(MetricInputError, match="the target has 3 rows, predictions 2"):
+    with pytest.raises(MetricInputError, match="the target has 3 rows, but predictions 2"):
         get_metric("si_sdr", "audio").update(torch.ones(2, 50), torch.ones(3, 50))
 
 
@@ -112,7 +112,7 @@ def test_one_speaker_is_not_taken_for_many():
     """Every sample would be a speaker, and every order of them tried."""
     for name in ("pit", "sa_sdr"):
         with pytest.raises(
-            MetricInputError, match=rf"{name} .* reads \(N, speakers, samples\), got \(2, 50\)"
+            MetricInputError, match=rf"{name} .* needs \(N, speakers, samples\), got \(2, 50\)"
         ):
             get_metric(name, "audio").update(torch.ones(2, 50), torch.ones(2, 50))
 
@@ -170,7 +170,7 @@ def test_small_pictures_have_no_vif():
     metric, pictures = get_metric("vif", "image"), torch.rand(2, 3, 64, 41, generator=torch.Generator())
     small = pictures[..., :40]
     with pytest.raises(
-        MetricInputError, match="vif reads pictures from 41 pixels a side, got 64 x 40; enlarge"
+        MetricInputError, match="vif needs pictures of at least 41 pixels per side, got 64 x 40; enlarge"
     ):
         metric.update(small, small)
     enough = pictures[..., :41, :]
@@ -188,7 +188,7 @@ def test_what_cannot_be_measured_is_undefined():
 
 def test_two_kinds_do_not_merge():
     """A metric takes in its own kind only."""
-    with pytest.raises(StateError, match="ssim merges only with its own kind"):
+    with pytest.raises(StateError, match="ssim merges only with the same metric,"):
         get_metric("ssim", "image").merge(get_metric("uqi", "image"))
 
 
@@ -239,6 +239,8 @@ def test_fairness_between_rates_that_there_are_not_is_undefined(case, reason):
 @pytest.mark.parametrize("groups", [[0, 0, 1, 2], [0, 0, 1, -1], [0, 0, 1, 0.5]])
 def test_a_group_that_there_is_not_is_refused(groups):
     """Not even where torchmetrics would take it for another one, as it does -1."""
-    wanted = r"fairness reads groups= from 0 to 1, whole numbers, got .*; fairness\(num_groups=3\) reads more"
+    wanted = (
+        r"fairness needs groups= as whole numbers from 0 to 1, got .*; set fairness\(num_groups=3\) for more"
+    )
     with pytest.raises(MetricInputError, match=wanted):
         fairness_of(groups)

@@ -247,5 +247,5 @@ def test_a_constant_of_torchmetrics_merges_with_its_like():
     whole.update(images[:2].flatten(0, 1), images[:2].flip(1).flatten(0, 1))
     first.merge(second)
     assert first.compute().item() == pytest.approx(whole.compute().item())
-    with pytest.raises(StateError, match="metrics that were made alike merge, got"):
+    with pytest.raises(StateError, match="only metrics with the same settings can merge, got"):
         first.merge(other)
