@@ -93,8 +93,8 @@ class Predictions:
         both = sorted({*texts} & {*numbers})
         if both:
             raise self.table.error(
-                f"column {both[0]!r} cannot be read as labels and as numbers at once; name other columns by "
-                "--weights and --by"
+                f"column {both[0]!r} cannot be read both as labels and as numbers; choose other columns "
+                "with --weights and --by"
             )
         first = 0
         for chunk in self.table.chunks(texts, numbers):
@@ -111,7 +111,7 @@ class Predictions:
         cells = chunk[self.task].tolist()
         words = [("" if cell is None else str(cell).strip()) or "(none)" for cell in cells]
         if ALL in words:
-            raise self.table.error(f"a task cannot be called {ALL!r}, which is what all are together")
+            raise self.table.error(f"a task cannot be named {ALL!r}, which stands for all tasks")
         tasks = np.array(words, dtype=object)
         return {task: np.flatnonzero(tasks == task) for task in sorted(set(words))}
 
@@ -141,9 +141,8 @@ class Predictions:
         if kind in _WIDE and values.ndim == 1:
             word = WORDS[keyword][0]
             raise self.table.error(
-                f"a row of a {kind} output is several numbers, in columns {word}_0, {word}_1 ..., or a list "
-                "in one column, as JSON lines, Parquet and npz have it; got one number in column "
-                f"{columns[0]!r}"
+                f"a row of a {kind} output needs several numbers, in columns {word}_0, {word}_1 ..., or as "
+                f"a list in one column (JSON lines, Parquet, npz); got one number in column {columns[0]!r}"
             )
         if kind not in (SET, MASK, CLUSTERS) or keyword not in ("target", "predictions"):
             return values
@@ -152,7 +151,7 @@ class Predictions:
         if odd is not None:
             names = ", ".join(columns[:3])
             raise self.table.error(
-                f"{names} of a {kind} output hold whole numbers, got a fraction", first + odd
+                f"{names} of a {kind} output must be whole numbers, got a fraction", first + odd
             )
         return whole
 
@@ -163,7 +162,7 @@ class Predictions:
             is_empty = bool(np.isnan(values[row]).any())
             problem = "is empty or nan" if is_empty else f"holds {excerpt(values[row].tolist(), 60)}"
             raise self.table.error(
-                f"column {column!r} {problem}; a value is a finite number{hint if is_empty else ''}",
+                f"column {column!r} {problem}; a value must be a finite number{hint if is_empty else ''}",
                 first + row,
             )
         return values
@@ -176,7 +175,7 @@ class Predictions:
             rows = [[text for text in row if text] for row in zip(*cells, strict=True)]
             if [] in rows:
                 raise self.table.error(
-                    f"none of {', '.join(role.values())} holds a text", first + rows.index([])
+                    f"none of {', '.join(role.values())} contains text", first + rows.index([])
                 )
             return rows
         for row, cell in enumerate(cells[0]):
@@ -236,7 +235,7 @@ class Predictions:
             where = np.fromiter((places.setdefault(cell, len(places)) for cell in cells), dtype=np.int64)
         except TypeError:  # a list or a mapping does not hash
             row = next(i for i, cell in enumerate(cells) if isinstance(cell, (list, dict)))
-            problem = f"column {column!r} holds {excerpt(cells[row], 40)}; a label is one text or number"
+            problem = f"column {column!r} holds {excerpt(cells[row], 40)}; a label must be one text or number"
             raise self.table.error(problem, first + row) from None
         return [text_of_label(cell) for cell in places], where
 
@@ -255,8 +254,8 @@ class Predictions:
         labels = self._read_labels()
         if self.ignored is not None and 0 <= self.ignored < len(labels):
             raise self.table.error(
-                f"the label {labels[self.ignored]!r} has the number {self.ignored}, which is that of rows "
-                "that do not count; give those another one, such as ignore_index=-1"
+                f"the label {labels[self.ignored]!r} has the number {self.ignored}, which marks ignored "
+                "rows; choose another mark, such as ignore_index=-1"
             )
         output = self.output
         if isinstance(output, Category) and output.num_classes is None and labels:
@@ -269,8 +268,8 @@ class Predictions:
         suffixes = tuple(suffix for suffix in scores if suffix)
         if suffixes == ("0",) and is_binary:
             raise self.table.error(
-                "the one column of a binary output is that of class 1, such as probability_1; "
-                "got that of class 0"
+                "a single column of a binary output must be the one of class 1, such as probability_1; got "
+                "the one of class 0"
             )
         is_numbered = all(suffix.isdecimal() for suffix in suffixes) and int((*suffixes, "0")[0]) == 0
         if not is_numbered and (len(suffixes) > 1 or not is_binary):
@@ -297,12 +296,12 @@ class Predictions:
             self._check_two(words)
         elif all(_number(word) is not None for word in words):
             raise self.table.error(
-                f"a class number is from 0, got {examples}; if one of them marks rows that do not count, "
-                f"say so, as in --output 'category(ignore_index={words[0]})'"
+                f"class numbers start at 0, got {examples}; if one of them marks ignored rows, declare it, "
+                f"as in --output 'category(ignore_index={words[0]})'"
             )
         elif suffixes and len(suffixes) != len(words):
             raise self.table.error(
-                f"there are {len(suffixes)} columns of classes named by number and the labels {examples}; "
+                f"there are {len(suffixes)} columns named by class number, but the labels are {examples}; "
                 f"name the columns by label, as in probability_{words[0]}"
             )
         self._check_written_alike(words)
@@ -323,7 +322,7 @@ class Predictions:
     def _check_two(self, words: Sequence[str]) -> None:
         if len(words) > 2:
             examples = excerpt(", ".join(sorted(words)[:6]), 200)
-            raise self.table.error(f"a binary output has two labels, got {len(words)}: {examples}")
+            raise self.table.error(f"a binary output needs two labels, got {len(words)}: {examples}")
 
     def _check_zero_or_one(self, numbers: set[int]) -> None:
         """Raise for two class numbers that are not 0 and 1: which of them is class 1 is never guessed.
@@ -335,9 +334,9 @@ class Predictions:
         word = next((WORDS[key][0] for key in ("probabilities", "logits") if key in self.roles), None)
         columns = ""
         if numbers == {1, 2} and word is not None:
-            columns = f"give a column for each, {word}_1 and {word}_2 (which is then that of class 1), or "
+            columns = f"add a column for each, {word}_1 and {word}_2 (the second is class 1), or "
         raise self.table.error(
-            "a binary output has the class numbers 0 and 1, got the labels "
+            "a binary output needs the class numbers 0 and 1, got the labels "
             f"{', '.join(map(str, sorted(numbers)))}; {columns}number them 0 and 1"
         )
 
@@ -348,8 +347,8 @@ class Predictions:
             number = word.partition(".")[0].removeprefix("+") if _WHOLE.match(word) else word
             if written.setdefault(number, word) != word:
                 raise self.table.error(
-                    f"the labels {written[number]!r} and {word!r} are one number; beside labels in words or "
-                    "fractions, write each in one way"
+                    f"the labels {written[number]!r} and {word!r} are the same number; if other labels are "
+                    "words or fractions, write each label in only one way"
                 )
 
 
@@ -366,19 +365,19 @@ def read_roles(table: Table, feature_type: str) -> Roles:
     target = references if references and feature_type == TEXT else roles.pop("target", {})
     outputs = {keyword: role for keyword, role in roles.items() if keyword != "target"}
     if not target:
-        raise missing_column(table, "target_0" if feature_type == SET else "target", "what was right")
+        raise missing_column(table, "target_0" if feature_type == SET else "target", "the correct values")
     if not outputs:
-        raise missing_column(table, "prediction", "or probability_* or logit_*: what the model gave")
+        raise missing_column(table, "prediction", "or probability_* or logit_*: the output of the model")
     for keyword, role in outputs.items():
         front = f"{next(iter(role.values()))} ..."
         if feature_type == SEQUENCE and "" not in role:
             raise table.error(
-                f"a sequence is a list of tokens in one column, as JSON lines and npz have it, got {front}"
+                f"a sequence must be a list of tokens in one column (JSON lines, npz), got {front}"
             )
         if feature_type in _WIDE and "" not in target and "" not in role:
             if odd := sorted(role.keys() ^ target.keys()):
                 raise table.error(
-                    f"the columns {next(iter(target.values()))} ... and {front} are of other labels; "
+                    f"the columns {next(iter(target.values()))} ... and {front} have different labels; "
                     f"only one of them has {', '.join(odd)}"
                 )
             outputs[keyword] = {suffix: role[suffix] for suffix in target}  # in the order of the target's
@@ -398,7 +397,7 @@ def _columns_of(table: Table, keyword: str) -> dict[str, str]:
     start = int(ordered[0])
     if start > 1 or [int(suffix) for suffix in ordered] != list(range(start, start + len(ordered))):
         names = ", ".join(f"{front}{suffix}" for suffix in ordered)
-        raise table.error(f"columns numbered by class run from {front}0 without a gap, got {names}")
+        raise table.error(f"columns numbered by class must run from {front}0 without a gap, got {names}")
     return {suffix: columns[suffix] for suffix in ordered}
 
 
@@ -408,14 +407,14 @@ def missing_column(table: Table, name: str, reader: str) -> PredictionsError:
     parts = columns.replace("\t", ";").split(";")
     if len(table.columns) == 1 and len(parts) > 1:
         return table.error(
-            f"the head is one column, {excerpt(columns, 200)!r}, which would be {len(parts)} were it written "
-            "with commas; a .csv has commas and decimal points, a .tsv has tabs"
+            f"the header has one column, {excerpt(columns, 200)!r}, which would be {len(parts)} with "
+            "commas; a .csv file needs commas and decimal points, a .tsv file needs tabs"
         )
     hint = suggestion(name, table.columns)
     usual = next((names for word, names in _ELSEWHERE.items() if name.startswith(word)), set())
     matches = [column for column in table.columns if column.lower().strip() in usual]
     if not hint and len(matches) == 1:
-        hint = f" If {matches[0]!r} is that, call it {name!r}."
+        hint = f" If {matches[0]!r} is that column, name it {name!r}."
     elif not hint and name in ("prediction", "probability"):
         hint = scores_hint(table)
     return table.error(
@@ -434,8 +433,8 @@ def scores_hint(table: Table) -> str:
     if not scores:
         return ""
     if len(scores) == 1:
-        return f" If {scores[0]!r} holds probabilities, call it 'probability'."
-    return f" If {listed(scores)} hold probabilities, call them probability_0, probability_1 ..."
+        return f" If {scores[0]!r} holds probabilities, name it 'probability'."
+    return f" If {listed(scores)} hold probabilities, name them probability_0, probability_1 ..."
 
 
 def _unlabeled_hint(output: OutputFeature) -> str:
@@ -443,7 +442,7 @@ def _unlabeled_hint(output: OutputFeature) -> str:
     if getattr(output, "ignore_index", 0) is not None:
         return ""
     ignoring = replace(output, ignore_index=-1)  # type: ignore[call-arg]  # it has one, which is None
-    return f"; leave out what has no label, or let it count for nothing by --output '{ignoring}'"
+    return f"; leave out rows without a label, or ignore them with --output '{ignoring}'"
 
 
 def _first_row(odd: np.ndarray) -> int | None:

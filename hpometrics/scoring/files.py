@@ -81,8 +81,8 @@ class Table(ABC):
         """Raise if columns of a size in bytes take too much memory."""
         if size > self._memory * 2**30:
             raise self.error(
-                f"{what} take {size / 2**30:.3g} GiB of memory, and {self._memory:g} are allowed; if that is "
-                f"right, raise the limit: --memory {math.ceil(size / 2**30)}"
+                f"{what} need {size / 2**30:.3g} GiB of memory, but {self._memory:g} are allowed; raise "
+                f"the limit if that is correct: --memory {math.ceil(size / 2**30)}"
             )
 
     def _numbers(self, column: Any, name: str, first: int) -> np.ndarray:
@@ -99,7 +99,7 @@ class Table(ABC):
         if shape is None:
             problem = f"holds {excerpt(column[row], 60)!r}, which is not a number"
         else:
-            problem = f"holds {math.prod(shape)} numbers, the rows before {width}"
+            problem = f"holds {math.prod(shape)} numbers, but the rows before hold {width}"
         raise self.error(f"column {name!r} {problem}", first + row)
 
 
@@ -140,7 +140,7 @@ class Delimited(Table):
             where = f"{self.path}:{line}"
             if len(row) != len(self.columns):
                 raise PredictionsError(
-                    f"{where}: the head has {len(self.columns)} columns, the row {len(row)}"
+                    f"{where}: the header has {len(self.columns)} columns, but the row has {len(row)}"
                 )
             for name, cell in zip(self.columns, row, strict=True):
                 if name in numbers and cell not in empty and _shape(cell) is None:
@@ -156,8 +156,8 @@ class Delimited(Table):
             yield from ((rows.line_num, row) for row in rows if row)
         except csv.Error as err:
             raise PredictionsError(
-                f"{self.path}:{rows.line_num}: {err}; a cell has up to {BLOCK} characters. "
-                "Is a quote not closed?"
+                f"{self.path}:{rows.line_num}: {err}; a cell can have at most {BLOCK} characters. Is a "
+                "quote missing?"
             ) from None
         finally:
             csv.field_size_limit(usual)
@@ -182,7 +182,9 @@ class JsonLines(Table):
                 if not row.keys() >= names.keys():
                     missing = next(name for name in names if name not in row)
                     keys = excerpt(", ".join(row), 500)
-                    raise PredictionsError(f"{self.path}:{line}: the row has no {missing!r}; it has {keys}")
+                    raise PredictionsError(
+                        f"{self.path}:{line}: the row has no {missing!r}; its keys are {keys}"
+                    )
             yield {name: [row[name] for _, row in some] for name in names}
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -196,7 +198,7 @@ class JsonLines(Table):
                 raise PredictionsError(f"{self.path}:{line}: is not JSON: {why}") from None
             if not isinstance(row, dict):
                 start = excerpt(text.strip(), 40)
-                raise PredictionsError(f"{self.path}:{line}: a line is an object {{...}}, got {start}")
+                raise PredictionsError(f"{self.path}:{line}: a line must be an object {{...}}, got {start}")
             yield line, row
 
 
@@ -233,7 +235,9 @@ class Npz(Table):
         shapes = {name: self._heads[name][0] for name in (*texts, *numbers)}
         if () in shapes.values():
             single = next(name for name, shape in shapes.items() if not shape)
-            raise self.error(f"array {single!r} is one value, shape (); a column has an entry per row")
+            raise self.error(
+                f"array {single!r} is a single value of shape (); a column needs one entry per row"
+            )
         if len({shape[0] for shape in shapes.values()}) > 1:
             lengths = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items())
             raise self.error(f"the arrays have different numbers of rows: {lengths}")
@@ -250,7 +254,7 @@ class Npz(Table):
 
     def _read_head(self) -> Iterable[str]:
         if not zipfile.is_zipfile(self.path):
-            raise self.error("is not an npz archive; numpy.savez(path, target=..., ...) writes one")
+            raise self.error("is not an npz archive; create one with numpy.savez(path, target=..., ...)")
         self._heads: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         with self._archive() as archive:
             for entry in archive.namelist():
@@ -267,7 +271,7 @@ class Npz(Table):
         except ValueError:
             shape, dtype = (-1,), np.dtype(object)
         if dtype.hasobject or min(shape, default=0) < 0:
-            raise self.error(f"{name!r} is not an array of plain numbers or texts; save it as one")
+            raise self.error(f"{name!r} is not an array of plain numbers or texts; save it as such an array")
         return shape, dtype
 
     def _arrays(self, names: Iterable[str]) -> dict[str, np.ndarray]:
@@ -318,18 +322,20 @@ def open_table(path: Path, memory: float = MEMORY) -> Table:
     """
     kind = _TABLES.get(path.suffix.lower())
     if kind is None:
-        raise PredictionsError(f"{path}: predictions are read from {', '.join(_TABLES)}, got {path.suffix!r}")
+        raise PredictionsError(
+            f"{path}: predictions must be a file of type {', '.join(_TABLES)}, got {path.suffix!r}"
+        )
     if not stat.S_ISREG(path.stat().st_mode):
-        raise PredictionsError(f"{path}: is not a regular file; write the predictions to one, and name it")
+        raise PredictionsError(f"{path}: is not a regular file; write the predictions to a regular file")
     with path.open("rb"):
         table = kind(path, memory)
     if not table.columns:
-        raise table.error("is empty; the first row must name the columns")
+        raise table.error("is empty; the first row must contain the column names")
     long = max(table.columns, key=len)
     if len(long) > _LONGEST_NAME:
         raise table.error(
-            f"the name of a column has {len(long)} characters, up to {_LONGEST_NAME} are read; it begins "
-            f"with {excerpt(long, 40)!r}. Is a quote not closed?"
+            f"the name of a column has {len(long)} characters, but at most {_LONGEST_NAME} are allowed; it "
+            f"begins with {excerpt(long, 40)!r}. Is a quote missing?"
         )
     twice = sorted(name for name, times in Counter(table.columns).items() if times > 1)
     if twice:
@@ -342,7 +348,9 @@ def _lines(path: Path) -> Iterator[str]:
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
         for number, line in enumerate(iter(partial(file.readline, _LINE), ""), 1):
             if len(line) == _LINE:
-                raise PredictionsError(f"{path}:{number}: a line has up to {_LINE} characters; this has more")
+                raise PredictionsError(
+                    f"{path}:{number}: a line can have at most {_LINE} characters, but this one has more"
+                )
             try:
                 line.encode()
             except UnicodeEncodeError:

@@ -141,9 +141,7 @@ def open_predictions(
     table = open_table(path, memory)
     output = output or table.read_output()
     if output is None:
-        raise table.error(
-            "the file does not name what the model predicts; set --output, such as --output category"
-        )
+        raise table.error("the output of the model is unknown; set --output, for example --output category")
     feature = parse_feature(output)
     all_roles = roles = read_roles(table, feature.type)
     unread: list[str] = []
@@ -204,17 +202,20 @@ def _obstacle(metric: FoundMetric, predictions: Predictions) -> tuple[str, str]:
     if not derivable(metric.inputs, outputs, predictions.output):
         needs.insert(0, metric.inputs)
     elif predictions.output.type == TEXT and "texts" not in entry.extras:
-        return "reads token ids", ", and the file has texts; the metrics of the group 'words' read texts"
+        return (
+            "reads token ids",
+            ", but the file has texts; use the metrics of the group 'words', which read texts",
+        )
     if needs:
         columns = excerpt(", ".join(predictions.table.columns), 500)
         hint = scores_hint(predictions.table) if needs == [metric.inputs] else ""
-        remedy = f", and there is no column for that; its columns are {columns}{hint and '.' + hint}"
+        remedy = f", but no column contains them; the columns are {columns}{hint and '.' + hint}"
         return f"reads {', '.join(needs)}", remedy
     weight = predictions.others.get(WEIGHT)
     if weight is not None and not get_metric(metric.name, predictions.output).takes_weights:
-        return "cannot weigh rows", (
-            f", and the column {weight!r} says how much each counts; leave out the metric, or the weights: "
-            f"the option --weights, or the column {WEIGHT}"
+        return "does not support weights", (
+            f", but the column {weight!r} contains weights; leave out the metric or the weights: the "
+            f"option --weights, or the column {WEIGHT}"
         )
     return "", ""
 

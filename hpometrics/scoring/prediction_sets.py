@@ -160,18 +160,20 @@ def align(sets: Sequence[PredictionSet]) -> tuple[list[PredictionSet], list[str]
         sets, notes = _joined(sets)
         how = "the same id"
     else:
-        how = "the same place (a column id joins rows in another order)"
+        how = "the same position (add a column id if the order differs)"
         if len({one.rows for one in sets}) > 1:
             counts = ", ".join(f"{one.place} {one.rows}" for one in sets)
-            raise ConfigError(f"the numbers of rows differ: {counts}; a column id in each joins them")
+            raise ConfigError(
+                f"the numbers of rows differ: {counts}; add a column id to each file to join them"
+            )
     for other in sets[1:]:
         _check_companions(sets[0], other)
     for other in sets[1:] if "target" in sets[0].values else ():
         row = _first_difference(sets[0].values["target"], other.values["target"])
         if row is not None:
             raise ConfigError(
-                f"{sets[0].place} and {other.place} have other targets in rows of {how}, first in "
-                f"{'row ' + str(row + 1) if sets[0].ids is None else f'that of id {sets[0].ids[row]!r}'}"
+                f"{sets[0].place} and {other.place} have different targets in rows with {how}, first in "
+                f"{'row ' + str(row + 1) if sets[0].ids is None else f'the row with id {sets[0].ids[row]!r}'}"
             )
     return list(sets), notes
 
@@ -181,7 +183,7 @@ def _check_companions(one: PredictionSet, other: PredictionSet) -> None:
     if (WEIGHT in one.values) != (WEIGHT in other.values):
         owner, lacking = (one, other) if WEIGHT in one.values else (other, one)
         raise ConfigError(
-            f"{owner.place} has weights, and {lacking.place} has none: rows weigh the same in each"
+            f"{owner.place} has weights, but {lacking.place} has none; use the same weights in all files"
         )
     pairs = {"weights": (one.values.get(WEIGHT, []), other.values.get(WEIGHT, []))}
     if one.clusters is not None and other.clusters is not None:
@@ -190,7 +192,7 @@ def _check_companions(one: PredictionSet, other: PredictionSet) -> None:
         row = _first_difference(first, second) if len(first) else None
         if row is not None:
             raise ConfigError(
-                f"{one.place} and {other.place} have other {what}, first in row {row + 1} of {one.place}"
+                f"{one.place} and {other.place} have different {what}, first in row {row + 1} of {one.place}"
             )
 
 
@@ -213,7 +215,9 @@ def model_rows(one: PredictionSet, metric: str, own_rows: bool = True) -> ModelR
         meter.add(batch_of(one.output, **batch))
     (value,) = collection.compute().values()
     if value.ndim:
-        raise ConfigError(f"{metric} is {value.numel()} numbers; compare one, such as a mean over classes")
+        raise ConfigError(
+            f"{metric} has {value.numel()} values; compare a single value, such as a mean over classes"
+        )
     if not torch.isfinite(value):
         reason = next(iter(collection.reasons.values()), "it has no finite value")
         raise ConfigError(f"{one.place}: {metric} is undefined: {reason}")
@@ -224,7 +228,7 @@ def model_rows(one: PredictionSet, metric: str, own_rows: bool = True) -> ModelR
     if one.clusters is not None and (not rows.of_single_rows or len(rows.values) < collection.rows):
         why = "with weights " if WEIGHT in one.values else ""
         raise ConfigError(
-            f"{metric} {why}has no value of a single row, so rows cannot be clustered; leave out the "
+            f"{metric} {why}has no value for a single row, so rows cannot be clustered; leave out the "
             "clusters, or compare another metric"
         )
     return ModelRows(one.place, rows.values[None], rows.method, collection.rows, rows.positive)
@@ -249,7 +253,7 @@ def as_column(values: Any) -> Any:
     except ValueError:  # rows of several lengths
         return list(values)
     if not array.ndim:
-        raise ConfigError(f"what a model predicts needs one value per row, got {excerpt(values, 60)}")
+        raise ConfigError(f"the predictions of a model need one value per row, got {excerpt(values, 60)}")
     return array.tolist() if array.dtype.kind in "OUS" else array
 
 
@@ -261,7 +265,7 @@ def as_clusters(values: Any) -> tuple[Any, ...]:
     """
     cells = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(cells, (list, tuple)):
-        raise ConfigError(f"by must hold the cluster of each row, got {excerpt(values, 60)}")
+        raise ConfigError(f"by must contain the cluster of each row, got {excerpt(values, 60)}")
     try:
         return tuple(ids_of_rows(cells))
     except ValueError as err:
@@ -289,7 +293,8 @@ def _with_same_labels(files: Sequence[Predictions]) -> list[Predictions]:
         odd = next(one for one in files if one.labels != labels[0])
         first, other = (", ".join(one.labels) or "numbers" for one in (files[0], odd))
         raise odd.table.error(
-            f"its classes are {excerpt(other, 200)}, those of {files[0].table.path} {excerpt(first, 200)}"
+            f"its classes are {excerpt(other, 200)}, but those of {files[0].table.path} are "
+            f"{excerpt(first, 200)}"
         )
     union = tuple(sorted({label for one in labels for label in one}))
     return [replace(one, labels=union, output=_of_classes(one.output, len(union))) for one in files]
@@ -336,10 +341,12 @@ def _number_column(table: Table, column: str) -> NDArray[np.float64]:
     if not len(values):
         raise table.error("has no rows")
     if values.ndim > 1:
-        raise table.error(f"column {column!r} holds {values.shape[1]} numbers a row; a row value is one")
+        raise table.error(
+            f"column {column!r} holds {values.shape[1]} numbers per row; a row value must be a single number"
+        )
     if not np.isfinite(values).all():
         row = int((~np.isfinite(values)).argmax())
-        raise table.error(f"column {column!r} is empty or holds no finite number; leave such rows out", row)
+        raise table.error(f"column {column!r} is empty or not a finite number; leave such rows out", row)
     return values
 
 
@@ -358,7 +365,7 @@ def _names(table: Table, column: str) -> tuple[str, ...]:
             if not name:
                 problem = f"holds {excerpt(cell, 40)}" if isinstance(cell, (list, dict)) else "is empty"
                 raise table.error(
-                    f"column {column!r} {problem}; it names each row by a text or number", len(names)
+                    f"column {column!r} {problem}; it must name each row by text or a number", len(names)
                 )
             names.append(_WHOLE.sub(r"\1", name))
     return tuple(names)
@@ -372,7 +379,8 @@ def _joined(sets: Sequence[PredictionSet]) -> tuple[list[PredictionSet], list[st
         raise ConfigError(f"no id is in each of {', '.join(one.place for one in sets)}")
     joined = [one.select([rows[name] for name in common]) for one, rows in zip(sets, places, strict=True)]
     notes = [
-        f"left out: {plural(one.rows - len(common), 'row')} of {one.place}, whose id is not in each file"
+        f"left out: {plural(one.rows - len(common), 'row')} of {one.place}, because their ids are not in "
+        "all files"
         for one in sets
         if one.rows > len(common)
     ]
@@ -384,7 +392,7 @@ def _places(one: PredictionSet) -> dict[Any, int]:
     twice = [name for name, count in Counter(ids).items() if count > 1]
     if twice:
         some = ", ".join(repr(name) for name in twice[:_LISTED])
-        raise ConfigError(f"{one.place}: {plural(len(twice), 'id')} of more rows than one: {some}")
+        raise ConfigError(f"{one.place}: {plural(len(twice), 'id')} used by more than one row: {some}")
     return {name: row for row, name in enumerate(ids)}
 
 

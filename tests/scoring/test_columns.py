@@ -59,7 +59,9 @@ def test_class_numbers_may_be_written_as_floats(tmp_path):
 def test_a_number_written_in_two_ways_is_not_two_labels(tmp_path):
     """Beside a fraction, numbers are labels in words, and 1 in one column is not 1.0 in the other."""
     (tmp_path / "x.csv").write_text("target,prediction\n1.0,1\n0.5,0.5\n2.0,2\n")
-    with pytest.raises(PredictionsError, match=r"the labels '1' and '1.0' are one number; beside labels"):
+    with pytest.raises(
+        PredictionsError, match=r"the labels '1' and '1.0' are the same number; if other labels"
+    ):
         values(tmp_path / "x.csv", metrics=("accuracy",))
     (tmp_path / "x.csv").write_text("target,prediction\n1.0,1.0\n0.5,0.5\n2.0,1.0\n01,x\n")
     assert values(tmp_path / "x.csv", metrics=("accuracy",)) == {"accuracy": 0.5}
@@ -84,18 +86,22 @@ def test_a_label_is_no_list(cells, told, tmp_path):
 def test_an_array_of_labels_has_one_dimension(tmp_path):
     """An archive may hold anything: a table is refused, and so is a single value."""
     np.savez(tmp_path / "x.npz", target=np.ones((3, 2), int), prediction=np.ones((3, 2), int))
-    with pytest.raises(PredictionsError, match=r"row 1: column 'target' holds \[1, 1\]; a label is one text"):
+    with pytest.raises(
+        PredictionsError, match=r"row 1: column 'target' holds \[1, 1\]; a label must be one text"
+    ):
         values(tmp_path / "x.npz", metrics=("accuracy",))
     for output in ("category", "number"):
         np.savez(tmp_path / "x.npz", target=np.array(1), prediction=np.array(1))
-        with pytest.raises(PredictionsError, match=r"array 'target' is one value, shape \(\); a column has"):
+        with pytest.raises(
+            PredictionsError, match=r"array 'target' is a single value of shape \(\); a column needs one"
+        ):
             values(tmp_path / "x.npz", output, ("default",))
 
 
 def test_the_probability_of_class_0_is_not_taken_for_that_of_class_1(tmp_path):
     """A binary output has one column, of class 1; that of class 0 alone would turn every value around."""
     path = write(tmp_path / "predictions.csv", {"target": [1, 0], "probability_0": [0.2, 0.9]})
-    with pytest.raises(PredictionsError, match=r"that of class 1, .*; got that of class 0"):
+    with pytest.raises(PredictionsError, match=r"must be the one of class 1, .*; got the one of class 0"):
         values(path, "binary", ("accuracy",))
 
 
@@ -109,7 +115,7 @@ def test_labels_that_are_predicted_only_count_too(tmp_path):
 def test_a_number_that_does_not_count_is_said(tmp_path):
     """-1 is no class, unless the output says what it is."""
     path = write(tmp_path / "x.csv", {"target": [0, 1, -1], "prediction": [0, 0, 1]})
-    with pytest.raises(PredictionsError, match=r"from 0, got -1, 0, 1; .*ignore_index=-1"):
+    with pytest.raises(PredictionsError, match=r"start at 0, got -1, 0, 1; .*ignore_index=-1"):
         values(path, metrics=("accuracy",))
     assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
 
@@ -128,7 +134,7 @@ def test_rows_without_a_label_count_for_nothing_where_the_output_says_so(kind, s
     target, predictions = GAPS[kind]
     path = write(tmp_path / f"x.{suffix}", {"target": target, "prediction": predictions})
     place = {"csv": ":4", "tsv": ":4", "jsonl": ":3", "parquet": ": row 3"}[suffix]
-    said = re.escape("let it count for nothing by --output 'category(")
+    said = re.escape("ignore them with --output 'category(")
     with pytest.raises(
         PredictionsError, match=f"{place}: column 'target' is empty; .*{said}.*ignore_index=-1"
     ):
@@ -188,7 +194,7 @@ def test_what_does_not_count_beside_labels_in_words(tmp_path):
     path = write(tmp_path / "x.csv", {"target": ["a", "-1", "b"], "prediction": ["a", "b", "a"]})
     assert values(path, "category(ignore_index=-1)", ("accuracy",)) == {"accuracy": 0.5}
     with pytest.raises(
-        PredictionsError, match="the label 'a' has the number 1, which is that of rows that do not"
+        PredictionsError, match="the label 'a' has the number 1, which marks ignored rows; choose"
     ):
         values(path, "category(ignore_index=1)", ("accuracy",))
 

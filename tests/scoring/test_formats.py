@@ -133,17 +133,19 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
     assert told.endswith("Its columns are target, probabilty")
     (tmp_path / "y.csv").write_text("y_true,Y_pred,label_of_page\n")
     found = open_table(tmp_path / "y.csv")
-    assert "If 'y_true' is that, call it 'target'. Its" in str(missing_column(found, "target", "--by"))
-    assert "If 'Y_pred' is that, call it 'prediction'." in str(missing_column(found, "prediction", "--by"))
+    assert "If 'y_true' is that column, name it 'target'. Its" in str(missing_column(found, "target", "--by"))
+    assert "If 'Y_pred' is that column, name it 'prediction'." in str(
+        missing_column(found, "prediction", "--by")
+    )
     assert "If" not in str(missing_column(found, "probability", "--by"))
     (tmp_path / "z.csv").write_text("target,score\n")
     found = open_table(tmp_path / "z.csv")
-    hint = "If 'score' holds probabilities, call it 'probability'. Its columns are target, score"
-    assert hint in str(missing_column(found, "prediction", "what the model gave"))
+    hint = "If 'score' holds probabilities, name it 'probability'. Its columns are target, score"
+    assert hint in str(missing_column(found, "prediction", "the output of the model"))
     assert "score' holds" not in str(missing_column(found, "id", "--by"))
     (tmp_path / "w.csv").write_text("target,score_0,score_1\n")
-    wide = str(missing_column(open_table(tmp_path / "w.csv"), "prediction", "what the model gave"))
-    assert "If score_0 and score_1 hold probabilities, call them probability_0, probability_1 ..." in wide
+    wide = str(missing_column(open_table(tmp_path / "w.csv"), "prediction", "the output of the model"))
+    assert "If score_0 and score_1 hold probabilities, name them probability_0, probability_1 ..." in wide
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -175,10 +177,10 @@ def npy_head(shape: str, kind: str = "<f8") -> bytes:
     [
         (
             npy_head("(1000000000000000,)"),
-            "target .* take 7.45e.06 GiB of memory, and 4 are allowed; .*raise the",
+            "target .* need 7.45e.06 GiB of memory, but 4 are allowed; .*raise the",
         ),
-        (npy_head("(2, 500000000000000)", "|b1"), "take 7.45e.06 GiB"),
-        (npy_head("(3000000,)", "<U1000"), "take 11.2 GiB of memory, and 4 are allowed; .* --memory 12"),
+        (npy_head("(2, 500000000000000)", "|b1"), "need 7.45e.06 GiB"),
+        (npy_head("(3000000,)", "<U1000"), "need 11.2 GiB of memory, but 4 are allowed; .* --memory 12"),
         (npy_head("(3,)"), "is damaged: target.npy: "),
         (npy_head("(-3,)"), "'target' is not an array of plain"),
         (npy_head("(3,)", "|O"), "'target' is not an array of plain"),
@@ -215,11 +217,11 @@ def test_the_limit_of_memory_can_be_raised(tmp_path):
     """For arrays that are read at once; the message says to what."""
     path = tmp_path / "x.npz"
     np.savez_compressed(path, target=np.zeros(1 << 20))
-    with pytest.raises(PredictionsError, match=r"take 0.00781 GiB .*and 0.001 are allowed.*--memory 1"):
+    with pytest.raises(PredictionsError, match=r"need 0.00781 GiB .*but 0.001 are allowed.*--memory 1"):
         next(open_table(path, 0.001).chunks((), ["target"]))
     assert len(next(open_table(path, 0.01).chunks((), ["target"]))["target"]) == 1 << 20
     parquet.write_table(pa.table({"target": range(1 << 16), "other": range(1 << 16)}), tmp_path / "x.parquet")
-    with pytest.raises(PredictionsError, match=r"the columns of row group 0 take 0\.000"):
+    with pytest.raises(PredictionsError, match=r"the columns of row group 0 need 0\.000"):
         next(open_table(tmp_path / "x.parquet", 1e-5).chunks((), ["target"]))
 
 
@@ -239,11 +241,15 @@ ODD_TEXTS = {
     "quote in the head": (
         "x.csv",
         f'"target,prediction\n{LONG}',
-        "has 200018 characters, up to 1000 are read",
+        "has 200018 characters, but at most 1000 are allowed",
     ),
     "endless head": ("x.csv", '"' + "x" * (1 << 23) + "yy", "x.csv:1: field larger than field limit"),
-    "endless line": ("x.csv", "x" * ((1 << 26) + 1), "x.csv:1: a line has up to 67108864 characters"),
-    "endless object": ("x.jsonl", " " * ((1 << 26) + 1), "x.jsonl:1: a line has up to 67108864 characters"),
+    "endless line": ("x.csv", "x" * ((1 << 26) + 1), "x.csv:1: a line can have at most 67108864 characters"),
+    "endless object": (
+        "x.jsonl",
+        " " * ((1 << 26) + 1),
+        "x.jsonl:1: a line can have at most 67108864 characters",
+    ),
     "quote that never ends": ("x.csv", f'target\n1\n"2\n{LONG}\n3\n', "x.csv:5: column 'target' holds"),
     "long number": ("x.csv", f"target\n1\n{LONG}\n", "x.csv:3: column 'target' holds 'xxx"),
     "nested deep": ("x.jsonl", "[" * 100_000, "x.jsonl:1: is not JSON: it is nested too deep"),

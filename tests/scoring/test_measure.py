@@ -161,7 +161,7 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,probability\n0,.2\n1,nan\n", "binary", ":3: column 'probability' is empty"),
         ("x.csv", "target,probability\n0,.2\n1,inf\n", "binary", ":3: column 'probability' holds inf"),
         ("x.csv", "target,probability\n0,.2\n1,abc\n", "binary", ":3: column 'probability' holds 'abc'"),
-        ("x.csv", "target,probability\n0,.2\n1,1,1\n", "binary", ":3: the head has 2 columns, the row 3"),
+        ("x.csv", "target,probability\n0,.2\n1,1,1\n", "binary", ":3: the header has 2 columns, but"),
         ("x.csv", "target,probability\n0,.2\n,.1\n", "binary", ":3: column 'target' is empty"),
         ("x.csv", 'target,probability\n"0\n",.2\n1,\n', "binary", ":4: column 'probability' is empty"),
         ("x.csv", "target,probability_0,probability_1\n0,.5,.9\n", "category", ":2: each row of"),
@@ -172,37 +172,37 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,score\n0,.2\n", "binary", "no column 'prediction' .* columns are target, score"),
         ("x.csv", "target,target,prediction\n", "binary", "column target appears twice"),
         ("x.csv", "", "binary", "is empty; the first row"),
-        ("x.csv", "target,prediction\na,b\nc,d\n", "binary", "has two labels, got 4: a, b, c, d"),
+        ("x.csv", "target,prediction\na,b\nc,d\n", "binary", "needs two labels, got 4: a, b, c, d"),
         ("x.csv", "target,probability_yes\nno,.1\nmaybe,.2\n", "binary", "two labels, got 3: maybe, no, yes"),
         ("x.csv", "target,probability_1\n1,.9\n2,.2\n", "binary",
          "the class numbers 0 and 1, got the labels 1, 2; .*, probability_1 and probability_2 .* class 1"),
         ("x.csv", "target,logit\n1,.9\n2,.2\n", "binary", "each, logit_1 and logit_2 .*number them 0 and 1$"),
         ("x.csv", "target,prediction\n3,3\n5,5\n", "binary", "got the labels 3, 5; number them 0 and 1$"),
-        ("x.csv", "target,prediction\n0,1\n2,1\n", "binary", ":3: target of a binary output lie in 0..1"),
+        ("x.csv", "target,prediction\n0,1\n2,1\n", "binary", ":3: target of a binary output must be in 0..1"),
         ("x.csv", "target,probability_a,probability_b\nc,.1,.9\n", "category", "'target' holds 'c'; .* a, b"),
         ("x.csv", "target,probability_0,probability_1,probability_2\na,.1,.9,0\nb,0,0,1\n", "category",
-         "3 columns of classes named by number and the labels a, b; .*probability_a"),
-        ("x.csv", "target_a,prediction_b\n1,0\n", "set", "are of other labels; only one of them has a, b"),
-        ("x.csv", "target_a,prediction_a\n0.5,0\n", "set", ":2: target_a of a set output hold whole"),
+         "3 columns named by class number, but the labels are a, b; .*probability_a"),
+        ("x.csv", "target_a,prediction_b\n1,0\n", "set", "have different labels; only one of them has a, b"),
+        ("x.csv", "target_a,prediction_a\n0.5,0\n", "set", ":2: target_a of a set output must be whole"),
         ("x.csv", "target,prediction\n1,2\n", "timeseries",
-         r"columns target_0, target_1 .*, or a list in one column, .* one number in column 'target'$"),
+         r"columns target_0, target_1 .*, or as a list in one column .* one number in column 'target'$"),
         ("x.csv", "target_0,prediction\n1,2\n", "vector", r"prediction_0, prediction_1 .* 'prediction'$"),
         ("x.csv", "target,prediction\n1,0\n", "set", r"columns target_0, target_1 .* column 'target'$"),
-        ("x.csv", "target,prediction_0\n1,0\n", "sequence", "a sequence is a list of tokens in one column"),
+        ("x.csv", "target,prediction_0\n1,0\n", "sequence", "a sequence must be a list of tokens in one"),
         ("x.csv", "target,prediction\n1,0\n", "boxes", "boxes cannot be read from a file"),
-        ("x.csv", "target,prediction,task\n1,0,all\n", "binary", "a task cannot be called 'all'"),
+        ("x.csv", "target,prediction,task\n1,0,all\n", "binary", "a task cannot be named 'all'"),
         ("x.jsonl", '{"target": 1,\n', "category", ":1: is not JSON"),
-        ("x.jsonl", "[1]\n", "category", ":1: a line is an object"),
+        ("x.jsonl", "[1]\n", "category", ":1: a line must be an object"),
         ("x.jsonl", '{"target": 1, "logits": 0}\n\n{"target": 1}\n', "category", ":3: the row has no"),
         ("x.jsonl", '{"target": 1, "prediction": "x"}\n', "number", ":1: column 'prediction' holds 'x'"),
         ("x.jsonl", '{"target": 1, "logits": [1, 2]}\n{"target": 1, "logits": [1]}\n', "category",
-         ":2: column 'logits' holds 1 numbers, the rows before 2"),
+         ":2: column 'logits' holds 1 numbers, but the rows before hold 2"),
         ("x.jsonl", '{"target": [1, 2], "prediction": [1]}\n', "sequence", "numbers of tokens differ"),
         ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is not text"),
         ("x.csv", "target;prediction\n0;0\n", "category", "one column, 'target;prediction', which"),
         ("x.parquet", "no parquet", "binary", "is not a Parquet file"),
         ("x.npz", "no archive", "binary", "is not an npz archive"),
-        ("x.txt", "", "binary", "predictions are read from .csv, .tsv"),
+        ("x.txt", "", "binary", "predictions must be a file of type .csv, .tsv"),
     ],
 )  # fmt: skip
 def test_an_error_names_file_line_and_column(name, text, output, message, tmp_path):
@@ -222,7 +222,7 @@ def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path
     """The first row that they refuse has its line, in whatever chunk and task it is."""
     monkeypatch.setattr("hpometrics.scoring.files.ROWS", 5)
     columns = {"target": [1.0] * 12, "prediction": [2.0] * 8 + [-7.0, 2.0, -9.0, 2.0], **tasks}
-    with pytest.raises(PredictionsError, match=place + "rmsle and msle read .* above -1, got -7"):
+    with pytest.raises(PredictionsError, match=place + "rmsle and msle need .* above -1, got -7"):
         values(write(tmp_path / f"x{suffix}", columns), "number", ("mae", "rmsle"))
 
 
@@ -242,10 +242,10 @@ def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
     assert list(measured.values["all"]) == ["accuracy", "f1(average=macro)"]
     assert "roc_auc (reads probabilities)" in measured.left_out
     assert measured.unused == ("id",)
-    with pytest.raises(PredictionsError, match="roc_auc reads probabilities, and there is no column"):
+    with pytest.raises(PredictionsError, match="roc_auc reads probabilities, but no column"):
         values(path, metrics=("roc_auc",))
     scored = write(tmp_path / "s.csv", {"target": [0, 1], "prediction": [0, 1], "score": [0.2, 0.7]})
-    with pytest.raises(PredictionsError, match="If 'score' holds probabilities, call it 'probability'"):
+    with pytest.raises(PredictionsError, match="If 'score' holds probabilities, name it 'probability'"):
         values(scored, metrics=("roc_auc",))
     with pytest.raises(UnknownMetricError, match="it is a metric of number"):
         values(path, metrics=("mae",))
@@ -268,8 +268,10 @@ def test_what_cannot_weigh_rows_is_left_out_of_a_group_only(weights, tmp_path):
     measured = measure_file(path, "category", ("all",), weights=weights)
     found = measured.values["all"]
     assert found["accuracy"] == 0.75 and "fleiss_kappa" not in found
-    assert "fleiss_kappa (cannot weigh rows)" in measured.left_out
-    with pytest.raises(PredictionsError, match=r"cannot weigh rows, .*--weights, or the column sample_w"):
+    assert "fleiss_kappa (does not support weights)" in measured.left_out
+    with pytest.raises(
+        PredictionsError, match=r"does not support weights, .*--weights, or the column sample_w"
+    ):
         values(path, metrics=("fleiss_kappa",), weights=weights)
 
 
@@ -302,10 +304,10 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     assert {"accuracy", "bleu_4", "wer"} <= found
     assert "token_accuracy" not in found
     assert "token_accuracy (reads token ids)" in measured.left_out
-    with pytest.raises(PredictionsError, match="token_accuracy reads token ids, and the file has texts"):
+    with pytest.raises(PredictionsError, match="token_accuracy reads token ids, but the file has texts"):
         values(path, "text", ("token_accuracy",))
     with pytest.raises(
-        PredictionsError, match="jga reads slots, gold_slots, and there is no column for that"
+        PredictionsError, match="jga reads slots, gold_slots, but no column contains them; the columns"
     ):
         values(path, "text", ("jga",))
     with pytest.raises(PredictionsError, match=r"none of .* measured: .*--feature text` lists all \d+"):
@@ -350,14 +352,14 @@ def test_the_table_has_a_line_per_task(undefined):
         ["b", "1", "1", "-"],
         ["all", "3", "1", "1"],
     ]
-    assert lines[7].startswith(" roc_auc of b is undefined: the target holds one class only")
+    assert lines[7].startswith(" roc_auc of b is undefined: the target has a single class")
 
 
 def test_the_report_as_json_and_csv(undefined):
     """Strict JSON, and a line per task and metric; the numbers are whole."""
     told = json.loads(report(undefined, "json"))
     assert told["values"]["b"] == {"accuracy": 1.0, "roc_auc": None}
-    assert "one class only" in told["undefined"]["b"]["roc_auc"]
+    assert "a single class" in told["undefined"]["b"]["roc_auc"]
     assert told["objectives"] == {"accuracy": "maximize", "roc_auc": "maximize"}
     rows = list(csv.DictReader(report(undefined, "csv").splitlines()))
     assert [row["task"] for row in rows] == ["a", "a", "b", "b", "all", "all"]
