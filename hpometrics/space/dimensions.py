@@ -98,7 +98,7 @@ class Float:
             SpaceError: there is no step, so the values are infinite.
         """
         if self.step is None:
-            raise SpaceError("is continuous; give it a step to enumerate it")
+            raise SpaceError("is continuous; set step to enumerate it")
         steps = round((self.high - self.low) / self.step)
         return [on_step(count, self.step, self.low) for count in range(steps + 1)]
 
@@ -134,7 +134,7 @@ class Int:
             if value is not None and not is_whole(value):
                 raise SpaceError(f"{name} must be a whole number, got {format_value(value)}")
             if value is not None and abs(value) > _LARGEST_INT:
-                raise SpaceError(f"{name} {value} is beyond 2**53, above which whole numbers are not exact")
+                raise SpaceError(f"{name} {value} is above 2**53, beyond which whole numbers are not exact")
         _check_range(low, high, log, step)
         if power is not None:
             _check_power(low, power, log, step)
@@ -227,10 +227,10 @@ class Normal:
         except (OverflowError, ValueError):
             low = high = math.inf
         if not (math.isfinite(low) and math.isfinite(high)) or (log and low <= 0 and step is None):
-            raise SpaceError(f"mean {mean} and deviation {deviation} make values that no float can hold")
+            raise SpaceError(f"mean {mean} and deviation {deviation} lead to values that no float can hold")
         if low == high:
             how = "" if step is None else f" with step {step}"
-            raise SpaceError(f"mean {mean} and deviation {deviation}{how} have the one value {low}")
+            raise SpaceError(f"mean {mean} and deviation {deviation}{how} have only one value, {low}")
 
     @property
     def low(self) -> float:
@@ -281,7 +281,7 @@ class Normal:
             SpaceError: there is no step, so the values are infinite.
         """
         if self.step is None:
-            raise SpaceError("is continuous; give it a step to enumerate it")
+            raise SpaceError("is continuous; set step to enumerate it")
         first, last = (round(bound / self.step) for bound in (self.low, self.high))
         return tuple(on_step(count, self.step) for count in range(first, last + 1))
 
@@ -326,7 +326,7 @@ class Choice:
     ) -> None:
         if not isinstance(options, (list, tuple, Mapping)):
             raise SpaceError(
-                f"a choice takes a list of options or a mapping of bundles, got {format_value(options)}"
+                f"a choice needs a list of options or a mapping of bundles, got {format_value(options)}"
             )
         if not options:
             raise SpaceError("a choice needs at least one option")
@@ -334,8 +334,9 @@ class Choice:
         for option in () if bundles else options:
             if not is_scalar(option):
                 raise SpaceError(
-                    f"an option is text, a finite number, true, false or null, got {format_value(option)}; "
-                    "a mapping from labels to params makes bundles of anything else"
+                    "an option must be text, a finite number, true, false or null, got "
+                    f"{format_value(option)}; for other values, use bundles: a mapping from labels to "
+                    "params"
                 )
         check_distinct(tuple(options))
         shares = None if weights is None else checked_weights(weights, len(options))
@@ -402,7 +403,7 @@ def _check_range(low: float, high: float, log: object, step: float | None) -> No
     if not math.isfinite(float(high) - float(low)):
         raise SpaceError(f"the range from {low} to {high} is too wide for a float")
     if log and low <= 0:
-        raise SpaceError(f"log needs low above 0, got {low}")
+        raise SpaceError(f"log requires low above 0, got {low}")
     if step is None:
         return
     if step <= 0 or step > high - low:
@@ -411,7 +412,7 @@ def _check_range(low: float, high: float, log: object, step: float | None) -> No
 
 def _check_power(low: int, power: int, log: bool, step: int | None) -> None:
     if log or step is not None:
-        raise SpaceError(f"power {power} has its own steps; leave log and step out")
+        raise SpaceError(f"power {power} defines its own steps; leave log and step out")
     if power < 2 or low < 1:
         raise SpaceError(f"power must be at least 2 and low at least 1, got power {power} and low {low}")
 

@@ -203,7 +203,7 @@ def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
     if isinstance(domain, sample.Domain) or callable(domain):
         raise SpaceError(
             f"{format_value(domain)} computes a value and is not a dimension; compute it in the training "
-            "function, or write a condition as when=, as in Float(0, 0.9, when={'optimizer': 'sgd'})"
+            f"function, or write a condition with when=, as in Float(0, 0.9, when={{'optimizer': 'sgd'}})"
         )
     return name, Value(domain)
 
@@ -231,11 +231,11 @@ def _text_of(name: str, option: Any) -> str:
         pass
     inner, domain = _nested_domain(option, name.rpartition(".")[2])
     if domain is None:
-        raise SpaceError(f"an option is a value that JSON can hold, got {format_value(option)}")
+        raise SpaceError(f"an option must be a JSON value, got {format_value(option)}")
     raise SpaceError(
-        f"an option has a domain of its own, {inner}: {type(domain).__name__}{domain.domain_str}; write it "
-        f"beside a choice of labels, under a condition, as in {{{name!r}: Choice(['a', 'b']), "
-        f"{inner!r}: Float(0, 1, when={{{name!r}: 'a'}})}}"
+        f"an option contains a domain, {inner}: {type(domain).__name__}{domain.domain_str}; move it out of "
+        f"the choice, next to a choice of labels and with a condition, as in {{{name!r}: Choice(['a', "
+        f"'b']), {inner!r}: Float(0, 1, when={{{name!r}: 'a'}})}}"
     )
 
 

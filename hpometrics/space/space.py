@@ -52,7 +52,9 @@ class Space:
 
     def __init__(self, dimensions: Mapping[str, Any]) -> None:
         if not isinstance(dimensions, Mapping):
-            raise SpaceError(f"a space is a mapping from param to dimension, got {type(dimensions).__name__}")
+            raise SpaceError(
+                f"a space must be a mapping from param to dimension, got {type(dimensions).__name__}"
+            )
         checked = {name: _as_dimension(name, dimension) for name, dimension in dimensions.items()}
         _check_owners(checked)
         for name, dimension in checked.items():
@@ -132,7 +134,9 @@ class Space:
         for point in self._points(searched, {}):
             points.append(self._stored({name: point[name] for name in self.dimensions if name in point}))
             if len(points) > _MOST_POINTS:
-                raise SpaceError(f"the grid of this space has more than {_MOST_POINTS} points; widen a step")
+                raise SpaceError(
+                    f"the grid of this space has more than {_MOST_POINTS} points; increase a step"
+                )
         return points
 
     def to_ray(self) -> dict[str, Any]:
@@ -155,7 +159,7 @@ class Space:
         pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in domains]
         names = [name for name, _ in pairs]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise SpaceError(f"space.{twice[0]}: two entries have this name, nested and with a dot")
+            raise SpaceError(f"space.{twice[0]}: two entries have this name, one nested and one with a dot")
         return cls(dict(pairs))
 
     def to_json(self) -> dict[str, Any]:
@@ -221,13 +225,13 @@ class Space:
 
 def _as_dimension(name: object, dimension: object) -> Dimension:
     if not isinstance(name, str) or not name:
-        raise SpaceError(f"a param's name is text, got {name!r}")
+        raise SpaceError(f"the name of a param must be text, got {name!r}")
     if isinstance(dimension, (Float, Int, Normal, Choice, Value)):
         return dimension
     if not is_scalar(dimension):
         raise SpaceError(
-            f"space.{name}: a dimension is Float, Int, Normal, Choice, Value or a constant, "
-            f"got {dimension!r}; Choice(...) searches a list, Value(...) keeps it as it is"
+            f"space.{name}: a dimension must be Float, Int, Normal, Choice, Value or a constant, got "
+            f"{dimension!r}; Choice(...) searches a list, Value(...) keeps it unchanged"
         )
     return Value(dimension)
 
@@ -237,7 +241,7 @@ def _check_owners(dimensions: Mapping[str, Dimension]) -> None:
     for name, dimension in dimensions.items():
         for param in dimension.owned if isinstance(dimension, Choice) else ():
             if param in owner:
-                raise SpaceError(f"space.{name}: its bundles set {param!r}, which {owner[param]} sets too")
+                raise SpaceError(f"space.{name}: its bundles set {param!r}, but {owner[param]} sets it too")
             owner[param] = f"the bundle {name!r}"
 
 
@@ -323,11 +327,9 @@ def _check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) -
     for other, values in (dimension.when or {}).items():
         required = " or ".join(map(repr, _as_tuple(values)))
         if other not in picked:
-            raise SpaceError(f"space.{name}: exists only when {other} is {required}; give {other} too")
+            raise SpaceError(f"space.{name}: exists only when {other} is {required}; set {other} too")
         if not _matches(picked[other], values):
-            raise SpaceError(
-                f"space.{name}: exists only when {other} is {required}, here it is {picked[other]!r}"
-            )
+            raise SpaceError(f"space.{name}: exists only when {other} is {required}, got {picked[other]!r}")
 
 
 def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimension]) -> None:
@@ -348,7 +350,7 @@ def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimensi
             raise SpaceError(f"space.{name}.when: no param {other!r} in the space{hint}")
         if isinstance(parent, (Float, Normal)):
             raise SpaceError(
-                f"space.{name}.when: {other!r} is a float, and floats are not compared for equality"
+                f"space.{name}.when: {other!r} is a float, and conditions cannot compare floats for equality"
             )
         if not _as_tuple(values):
             raise SpaceError(f"space.{name}.when: the list of values of {other!r} is empty")
@@ -398,12 +400,15 @@ def mutable(space: Space, names: object, numbers_only: bool = False) -> dict[str
             others depend on it.
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise ConfigError(f"mutate lists the params that change in training, as in [lr], got {names!r}")
+        raise ConfigError(
+            f"mutate must list the params that change during training, as in [lr], got {names!r}"
+        )
     dimensions = {name: _mutable(space, name) for name in names}
     choices = [name for name, dimension in dimensions.items() if isinstance(dimension, Choice)]
     if numbers_only and choices:
         raise ConfigError(
-            f"mutate: pb2 models numbers, and {choices[0]} is a choice; leave it out of mutate, or use pbt"
+            f"mutate: pb2 supports only numbers, but {choices[0]} is a choice; leave it out of mutate, or "
+            "use pbt"
         )
     return dimensions
 
@@ -415,7 +420,9 @@ def _mutable(space: Space, name: object) -> Mutable:
         raise ConfigError(f"mutate: there is no param {name!r}{near}")
     if isinstance(dimension, Value) or getattr(dimension, "bundles", None):
         what = "bundle" if isinstance(dimension, Choice) else "constant"
-        raise ConfigError(f"mutate: {name} is a {what}, which does not change")
+        raise ConfigError(f"mutate: {name} is a {what}, which cannot change")
     if dimension.when or any(name in (other.when or {}) for other in space.dimensions.values()):
-        raise ConfigError(f"mutate: {name} is there by a condition, or others by it; those stay as they are")
+        raise ConfigError(
+            f"mutate: {name} depends on a condition, or others depend on it; such params cannot change"
+        )
     return dimension

@@ -75,8 +75,8 @@ def check_json(value: object) -> None:
         unchanged = False
     if not unchanged:
         raise SpaceError(
-            f"got {format_value(value)}; a param is a finite number, text, true, false, null, "
-            "or a list or mapping of these"
+            f"got {format_value(value)}; a param must be a finite number, text, true, false, null, or a "
+            "list or mapping of these"
         )
 
 
@@ -98,9 +98,9 @@ def checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any
     keys: set[Hashable] = set()
     for label, bundle in options.items():
         if not isinstance(label, str) or not label:
-            raise SpaceError(f"a bundle's label is text, got {format_value(label)}")
+            raise SpaceError(f"the label of a bundle must be text, got {format_value(label)}")
         if not isinstance(bundle, Mapping) or not bundle:
-            raise SpaceError(f"the bundle {label!r} is a mapping of params, got {format_value(bundle)}")
+            raise SpaceError(f"the bundle {label!r} must be a mapping of params, got {format_value(bundle)}")
         check_json(dict(bundle))
         key = _key(bundle)
         if key in keys:
@@ -143,7 +143,7 @@ def checked_weights(weights: object, count: int) -> tuple[float, ...]:
         raise SpaceError(f"weights must be {count} numbers, one per option, got {format_value(weights)}")
     for weight in weights:
         if not is_number(weight) or weight <= 0:
-            raise SpaceError(f"a weight must be above 0, got {format_value(weight)}; leave its option out")
+            raise SpaceError(f"a weight must be above 0, got {format_value(weight)}; leave the option out")
     if not math.isfinite(sum(map(float, weights))):
         raise SpaceError(f"the sum of weights must be finite, got {format_value(weights)}")
     return tuple(map(float, weights))

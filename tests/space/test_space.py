@@ -36,26 +36,29 @@ def full_space() -> Space:
         (lambda: Float("1e-4", 1), r"low must be a finite number, got '1e-4' \(str\)"),
         (lambda: Float(2, 1), "low 2 must not be greater than high 1"),
         (lambda: Float(-1e308, 1e308), "too wide for a float"),
-        (lambda: Float(0, 1, log=True), "log needs low above 0, got 0"),
+        (lambda: Float(0, 1, log=True), "log requires low above 0, got 0"),
         (lambda: Float(0.1, 1, log=1), r"log must be true or false, got 1 \(int\)"),  # type: ignore[arg-type]
         (lambda: Float(0.1, 1, log=True, step=1), "step must be positive and at most high - low = 0.9"),
         (lambda: Int(1, 9, power=1), "power must be at least 2 and low at least 1, got power 1 and low 1"),
         (lambda: Int(0, 9, power=2), "power must be at least 2 and low at least 1, got power 2 and low 0"),
         (lambda: Int(1, 9, power=2.0), r"power must be a whole number, got 2.0 \(float\)"),  # type: ignore[arg-type]
-        (lambda: Int(1, 9, power=2, log=True), "power 2 has its own steps; leave log and step out"),
-        (lambda: Int(1, 9, power=2, step=2), "power 2 has its own steps; leave log and step out"),
+        (lambda: Int(1, 9, power=2, log=True), "power 2 defines its own steps; leave log and step out"),
+        (lambda: Int(1, 9, power=2, step=2), "power 2 defines its own steps; leave log and step out"),
         (lambda: Normal(0, 0), "deviation must be above 0, got 0"),
         (lambda: Normal(math.nan, 1), "mean must be a finite number, got nan"),
         (lambda: Normal(0, True), r"deviation must be a finite number, got True \(bool\)"),
         (lambda: Normal(0, 1, step=-1), "step must be above 0, got -1"),
         (lambda: Normal(0, 1, log=1), r"log must be true or false, got 1 \(int\)"),  # type: ignore[arg-type]
-        (lambda: Normal(0, 1, step=100), "mean 0 and deviation 1 with step 100 have the one value 0"),
-        (lambda: Normal(1e300, 1), "mean 1e[+]300 and deviation 1 have the one value 1e[+]300"),
-        (lambda: Normal(0, 1e308), "make values that no float can hold"),
-        (lambda: Normal(0, 900, log=True), "make values that no float can hold"),
+        (lambda: Normal(0, 1, step=100), "mean 0 and deviation 1 with step 100 have only one value, 0"),
+        (lambda: Normal(1e300, 1), "mean 1e[+]300 and deviation 1 have only one value, 1e[+]300"),
+        (lambda: Normal(0, 1e308), "lead to values that no float can hold"),
+        (lambda: Normal(0, 900, log=True), "lead to values that no float can hold"),
         (lambda: Choice(["a", "b"], weights=[1]), r"weights must be 2 numbers, one per option, got \[1\]"),
         (lambda: Choice(["a", "b"], weights="ab"), "weights must be 2 numbers, one per option, got 'ab'"),
-        (lambda: Choice(["a", "b"], weights=[1, 0]), r"a weight must be above 0, got 0 \(int\); leave its"),
+        (
+            lambda: Choice(["a", "b"], weights=[1, 0]),
+            r"a weight must be above 0, got 0 \(int\); leave the option",
+        ),
         (lambda: Choice(["a", "b"], weights=[1, math.inf]), "a weight must be above 0, got inf"),
         (lambda: Choice(["a", "b"], weights=[1e308, 1e308]), "the sum of weights must be finite"),
         (lambda: Float(0, 1, step=0), "step must be positive and at most high - low = 1, got 0"),
@@ -63,23 +66,23 @@ def full_space() -> Space:
         (lambda: Float(0, 1, step=math.nan), "step must be a finite number, got nan"),
         (lambda: Int(1, 16.0), r"high must be a whole number, got 16.0 \(float\)"),  # type: ignore[arg-type]
         (lambda: Int(False, 3), r"low must be a whole number, got False \(bool\)"),
-        (lambda: Int(0, 2**70), r"high 1180591620717411303424 is beyond 2\*\*53"),
+        (lambda: Int(0, 2**70), r"high 1180591620717411303424 is above 2\*\*53"),
         (lambda: Int(256, 16), "low 256 must not be greater than high 16"),
-        (lambda: Int(0, 8, log=True), "log needs low above 0, got 0"),
+        (lambda: Int(0, 8, log=True), "log requires low above 0, got 0"),
         (lambda: Int(1, 8, step=9), "step must be positive"),
         (lambda: Choice([]), "at least one option"),
-        (lambda: Choice("sgd"), r"takes a list of options or a mapping of bundles, got 'sgd'"),
+        (lambda: Choice("sgd"), r"needs a list of options or a mapping of bundles, got 'sgd'"),
         (lambda: Choice(["a", "a"]), "has the option 'a' twice"),
         (lambda: Choice([1, True]), "has the option True and 1, which are equal"),
         (lambda: Choice([1, 1.0]), "has the option 1.0 and 1, which are equal"),
-        (lambda: Choice([[1, 2]]), r"an option is text, a finite number.*got \[1, 2\] \(list\)"),
-        (lambda: Choice([math.nan]), "an option is text, a finite number"),
-        (lambda: Choice({"a": 1}), "the bundle 'a' is a mapping of params, got 1"),
-        (lambda: Choice({1: {"x": 1}}), r"a bundle's label is text, got 1 \(int\)"),
+        (lambda: Choice([[1, 2]]), r"an option must be text, a finite number.*got \[1, 2\] \(list\)"),
+        (lambda: Choice([math.nan]), "an option must be text, a finite number"),
+        (lambda: Choice({"a": 1}), "the bundle 'a' must be a mapping of params, got 1"),
+        (lambda: Choice({1: {"x": 1}}), r"the label of a bundle must be text, got 1 \(int\)"),
         (lambda: Choice({"a": {"x": 1}, "b": {"x": 1}}), "the bundle 'b' sets the same params as another"),
-        (lambda: Choice({"a": {"x": math.inf}}), "a param is a finite number"),
-        (lambda: Value(math.nan), "a param is a finite number"),
-        (lambda: Value(object()), "a param is a finite number"),
+        (lambda: Choice({"a": {"x": math.inf}}), "a param must be a finite number"),
+        (lambda: Value(math.nan), "a param must be a finite number"),
+        (lambda: Value(object()), "a param must be a finite number"),
     ],
 )
 def test_a_dimension_is_checked_when_it_is_made(make, text):
@@ -93,15 +96,18 @@ def test_a_dimension_is_checked_when_it_is_made(make, text):
     [
         (
             {"lr": [0.1, 0.2]},
-            r"space.lr: a dimension is Float, Int, Normal, Choice, Value or a constant, got \[0.1",
+            r"space\.lr: a dimension must be Float, Int, Normal, Choice, Value or a constant, got \[0.1",
         ),
-        ({"": 1}, "a param's name is text, got ''"),
+        ({"": 1}, "the name of a param must be text, got ''"),
         ({"a": Int(1, 2, when={"b": 1})}, "space.a.when: no param 'b' in the space"),
         ({"opt": Choice(["x"]), "a": Int(1, 2, when={"op": "x"})}, "did you mean 'opt'"),
         ({"opt": Choice(["x"]), "a": Int(1, 2, when={"opt": "y"})}, "'opt' can never be 'y'"),
         ({"opt": Choice([True, False]), "a": Int(1, 2, when={"opt": 1})}, "'opt' can never be 1"),
         ({"n": Int(1, 9, step=2), "a": Int(1, 2, when={"n": 2})}, "'n' can never be 2"),
-        ({"x": Float(0, 1), "a": Int(1, 2, when={"x": 0.5})}, "'x' is a float, and floats are not compared"),
+        (
+            {"x": Float(0, 1), "a": Int(1, 2, when={"x": 0.5})},
+            "'x' is a float, and conditions cannot compare floats",
+        ),
         ({"x": Choice([1]), "a": Int(1, 2, when={"x": []})}, "the list of values of 'x' is empty"),
         (
             {"x": Choice([1]), "a": Int(1, 2, when="x")},
@@ -109,8 +115,11 @@ def test_a_dimension_is_checked_when_it_is_made(make, text):
         ),
         ({"a": Int(1, 2, when={"b": 1}), "b": Int(1, 2, when={"a": 1})}, "depend on each other in a circle"),
         ({"a": Int(1, 2, when={"a": 1})}, "in a circle"),
-        ({"m": Choice({"s": {"lr": 1}}), "lr": 0.1}, "its bundles set 'lr', which the space itself sets too"),
-        ({"m": Choice({"s": {"x": 1}}), "n": Choice({"t": {"x": 2}})}, "'x', which the bundle 'm' sets too"),
+        (
+            {"m": Choice({"s": {"lr": 1}}), "lr": 0.1},
+            "its bundles set 'lr', but the space itself sets it too",
+        ),
+        ({"m": Choice({"s": {"x": 1}}), "n": Choice({"t": {"x": 2}})}, "'x', but the bundle 'm' sets it too"),
     ],
 )
 def test_a_space_is_checked_when_it_is_made(dimensions, text):
@@ -186,9 +195,9 @@ def test_check_wants_all_params_but_the_constants():
     chain = Space(
         {"a": Choice([1, 2]), "b": Choice([1, 2], when={"a": 1}), "c": Choice([1, 2], when={"b": 1})}
     )
-    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; give b too"):
+    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; set b too"):
         chain.check({"a": 2, "c": 1})
-    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; give b too"):
+    with pytest.raises(SpaceError, match=r"space\.c: exists only when b is 1; set b too"):
         chain.encode({"c": 2})
     constant = Space({"a": 1, "b": Choice([1, 2], when={"a": 1})})
     assert constant.encode({"b": 2}) == {"b": 2}
@@ -252,7 +261,7 @@ def test_the_grid_has_every_active_point_once():
 
 def test_a_grid_that_has_no_end_is_refused():
     """A continuous dimension is named; so is a grid too large to list."""
-    with pytest.raises(SpaceError, match=r"space\.lr: is continuous; give it a step"):
+    with pytest.raises(SpaceError, match=r"space\.lr: is continuous; set step"):
         Space({"lr": Float(0, 1)}).grid()
     with pytest.raises(SpaceError, match="more than 100000 points"):
         Space({"a": Int(1, 1000), "b": Int(1, 1000)}).grid()
