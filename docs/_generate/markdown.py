@@ -81,7 +81,7 @@ def metric_index(*, linked: bool = False) -> str:
         "`hpometrics metrics show NAME` prints all facts of a metric: formula, parameters, sources, and "
         "where other libraries differ. The site has them as a page.",
         "",
-        f"{len(names)} names, {len(entries)} metrics (a name of one output each), {directed} of them "
+        f"{len(names)} names, {len(entries)} metrics (one name per output), {directed} of them "
         "with a direction.",
         "",
         table(linked=linked),
