@@ -61,8 +61,8 @@ def warn_deprecated(name: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hpometrics"):
         frame, level = frame.f_back, level + 1
     text = (
-        f"{name} is deprecated since hpometrics {deprecated.since} and gone in {deprecated.removed_in}; "
-        f"use {deprecated.instead}"
+        f"{name} is deprecated since hpometrics {deprecated.since} and will be removed in "
+        f"{deprecated.removed_in}; use {deprecated.instead}"
     )
     warnings.warn(text, DeprecationWarning, stacklevel=level)
 
@@ -138,8 +138,8 @@ def is_local(text: str | None) -> bool:
 def not_importable(target: str) -> ConfigError:
     """Return the error for an engine that no process can import."""
     return ConfigError(
-        f"{target} was defined in a notebook, a script or another function, where no other process finds it; "
-        "move it to a module and import it from there"
+        f"{target} was defined in a notebook, a script or another function, so other processes cannot "
+        "import it; move it to a module and import it from there"
     )
 
 

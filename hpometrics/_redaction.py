@@ -44,7 +44,9 @@ def reveal(variable: str) -> str:
     """
     value = os.environ.get(variable)
     if not value:
-        raise ConfigError(f"the environment has no {variable}, which a secret is read from; export it")
+        raise ConfigError(
+            f"the environment variable {variable} is not set, and a secret is read from it; export it"
+        )
     hide(value)
     return value
 
@@ -257,7 +259,8 @@ def secret_objection(value: Any) -> str | None:
     if isinstance(value, Mapping):
         if SECRET in value and not is_secret(value):
             return (
-                "expected {secret: NAME}, the name in capitals of an environment variable; never the secret"
+                "expected {secret: NAME}, where NAME is an environment variable in capitals, never the "
+                "secret itself"
             )
         value = list(value.values())
     inner = value if isinstance(value, list) else ()

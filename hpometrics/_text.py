@@ -59,7 +59,7 @@ def unencodable(error: UnicodeEncodeError) -> str:
     """Return the setting to change if an ASCII locale cannot encode a text."""
     place = f"{error.object[error.start]!r}"
     return (
-        f"{place} of {error.object!r} cannot be written in {error.encoding}, the encoding of this locale; "
+        f"{place} of {error.object!r} cannot be encoded in {error.encoding}, the encoding of this locale; "
         "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
     )
 
@@ -85,11 +85,11 @@ def slug_objection(text: str) -> str | None:
     if not re.fullmatch(SLUG, text):
         short = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
         return (
-            f"{short} is not a name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
-            "no . or - in front and no . at the end"
+            f"{short} is not a valid name; use 1 to {_SLUG_LENGTH} characters of A-Z a-z 0-9 . _ -, "
+            "without a leading . or - and without a trailing ."
         )
     if _DEVICE.fullmatch(text):
-        return f"{text!r} is a device on Windows, where no directory can be called so"
+        return f"{text!r} is a device on Windows, so no directory can have that name"
     return None
 
 

@@ -38,7 +38,7 @@ class Direction(StrEnum):
         try:
             return cls(_SYNONYMS.get(word, word))
         except ValueError:
-            raise DirectionError(f"a direction is 'minimize' or 'maximize', got {text!r}") from None
+            raise DirectionError(f"a direction must be 'minimize' or 'maximize', got {text!r}") from None
 
     @property
     def mode(self) -> str:
@@ -64,7 +64,7 @@ class Direction(StrEnum):
             DirectionError: `tol` is negative or not a number.
         """
         if not tol >= 0:
-            raise DirectionError(f"tol is what no improvement may exceed, a number from 0, got {tol!r}")
+            raise DirectionError(f"tol must be a number of at least 0, got {tol!r}")
         if not math.isfinite(a):
             return False
         if not math.isfinite(b):
@@ -93,8 +93,8 @@ class Direction(StrEnum):
                 best, best_value = index, value
         if best < 0:
             raise NoFiniteValueError(
-                f"none of {count} values to {self.value} is a finite number; "
-                "each one is nan, infinite or missing, so there is no best"
+                f"none of the {count} values to {self.value} is a finite number; each is nan, infinite or "
+                "missing, so no value is best"
             )
         return best
 

@@ -25,7 +25,9 @@ def test_a_public_name_warns_once_at_the_line_that_uses_it(old_name):
     """With what to use instead and the version without it; the name works all the same."""
     with pytest.warns(DeprecationWarning) as caught:
         from hpometrics import Run
-    text = "hpometrics.Run is deprecated since hpometrics 0.2 and gone in 0.4; use hpometrics.NewRun"
+    text = (
+        "hpometrics.Run is deprecated since hpometrics 0.2 and will be removed in 0.4; use hpometrics.NewRun"
+    )
     assert [str(one.message) for one in caught] == [text]
     assert caught[0].filename == __file__
     hpometrics.__dict__.pop("Run")
@@ -37,7 +39,9 @@ def test_any_other_name_warns_by_a_call(monkeypatch):
     """A key of a file or an argument, once too."""
     monkeypatch.setitem(DEPRECATED, "budget.steps", Deprecated("1.9", "budget.epochs"))
     monkeypatch.setattr(_imports, "_warned", set())
-    with pytest.warns(DeprecationWarning, match=r"^budget.steps is .* gone in 1.11; use budget.epochs$"):
+    with pytest.warns(
+        DeprecationWarning, match=r"^budget.steps is .* will be removed in 1.11; use budget.epochs$"
+    ):
         warn_deprecated("budget.steps")
     warn_deprecated("budget.steps")
 

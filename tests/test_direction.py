@@ -56,7 +56,7 @@ def test_the_direction_counts():
 @pytest.mark.parametrize("tol", [-0.5, -1e-9, NAN])
 def test_a_tolerance_is_a_number_from_0(tol):
     """Below it every value would beat itself."""
-    with pytest.raises(DirectionError, match=f"a number from 0, got {tol}"):
+    with pytest.raises(DirectionError, match=f"a number of at least 0, got {tol}"):
         MAXIMIZE.better(0.3, 0.2, tol)
 
 
@@ -96,7 +96,7 @@ def test_the_earliest_of_the_best_is_chosen(values, tol, best):
 @pytest.mark.parametrize("values", [[], [NAN], [NAN, INF, -INF]])
 def test_no_finite_value_is_a_named_failure(direction, values):
     """There is no best among nothing: an error that counts them, catchable as ValueError."""
-    with pytest.raises(NoFiniteValueError, match=f"none of {len(values)} values to {direction.value}"):
+    with pytest.raises(NoFiniteValueError, match=f"none of the {len(values)} values to {direction.value}"):
         direction.best_index(iter(values))
 
 

@@ -59,7 +59,9 @@ def test_a_revealed_secret_is_hidden_wherever_it_turns_up(token):
 def test_a_missing_variable_is_named(monkeypatch):
     """An empty one is none."""
     monkeypatch.setenv("HUB_TOKEN", "")
-    with pytest.raises(ConfigError, match="the environment has no HUB_TOKEN, which a secret is read from"):
+    with pytest.raises(
+        ConfigError, match="the environment variable HUB_TOKEN is not set, and a secret is read from"
+    ):
         reveal("HUB_TOKEN")
 
 

@@ -89,7 +89,7 @@ class Bare:
         except _REFUSALS as err:
             self.undefined_reason = f"{type(err).__name__}: {err}"
             return torch.tensor(torch.nan)
-        self.undefined_reason = "it gives nan" if value.isnan().all() else None
+        self.undefined_reason = "it returns nan" if value.isnan().all() else None
         return value
 
     def reset(self) -> None:
@@ -184,7 +184,7 @@ def _setting(value: Any) -> Any:
 def check_stated_direction(subject: Subject) -> None:
     """The class has a direction, and it holds."""
     if subject.entry.direction is None:
-        raise LawBroken(f"{subject} does not say which way is better")
+        raise LawBroken(f"{subject} does not state a direction")
     check_direction(subject)
 
 
@@ -204,5 +204,5 @@ def _read_output(inputs: InputType, feature: str, batch: Batch) -> Any:
     if feature == CATEGORY:
         return logits.softmax(1) if inputs is PROBABILITIES else logits.argmax(1)
     if inputs is PREDICTIONS:
-        raise MetricInputError(f"no predictions of a {feature} are drawn")
+        raise MetricInputError(f"no predictions can be drawn for a {feature}")
     return logits

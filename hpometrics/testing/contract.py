@@ -44,7 +44,9 @@ class MetricLaws:
         """
         metric = getattr(cls, "metric", None)
         if not isinstance(metric, str):
-            raise MetricNameError(f"{cls.__name__}.metric is the name of a registered metric, got {metric!r}")
+            raise MetricNameError(
+                f"{cls.__name__}.metric must be the name of a registered metric, got {metric!r}"
+            )
         names = [law.__name__ for law in LAWS]
         if unknown := sorted(cls.exempt.keys() - set(names)):
             raise LawBroken(
@@ -65,7 +67,7 @@ def _test_of(law: Law) -> Callable[[MetricLaws], None]:
             raise
         if is_exempt:
             raise LawBroken(
-                f"{subjects[0].entry} is exempt from {law.__name__} and keeps it; take the exemption out"
+                f"{subjects[0].entry} is exempt from {law.__name__} but satisfies it; remove the exemption"
             )
 
     test.__doc__ = law.__doc__

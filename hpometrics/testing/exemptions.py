@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 TABLE = "a table of counts grows with the rows"
-PAIRS = "it counts pairs of rows: a row three times over is three rows that pair with each other"
+PAIRS = "it counts pairs of rows: three copies of a row also pair with each other"
 DEGREES = "it counts degrees of freedom: n - 1 of n rows are not 3 n - 1 of 3 n"
 REPEATED = "repeated text adds n-grams, none of them new"
-PAIRED = "which pairs of groups occur, and so how many, the data decide"
-THEIRS = "torchmetrics' own update reads what it is given, or copies numbers to the device"
-NO_KERNEL = "torch cannot tell the shape of its loss without values"
+PAIRED = "the data decide which pairs of groups occur, and how many"
+THEIRS = "the update of torchmetrics reads values or copies numbers to the device"
+NO_KERNEL = "torch cannot infer the shape of its loss without values"
 POINTS = "a point per distinct score: half precision ties what float64 separates"
 
 _WAITING = (
@@ -54,13 +54,13 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
     "check_whole_numbers": dict.fromkeys(
         ("gaussian_crps", "gaussian_nll", "mase", "nrmse", "rmsse"),
-        "it reads targets beside numbers of their own, all as float64, which rounds whole numbers from 2^53",
+        "it converts targets and extra numbers to float64, which rounds whole numbers from 2^53",
     ),
     "check_weightless": {
-        "confusion_matrix": "a table of no rows is a table of zeros",
-        "stat_scores": "a table of no rows is a table of zeros",
+        "confusion_matrix": "a table without rows contains zeros",
+        "stat_scores": "a table without rows contains zeros",
     },
-    "check_ignored": {"ctc": "its frames are not those of its labels: a longer row is a longer sound"},
+    "check_ignored": {"ctc": "its frames differ from its labels: a longer row is a longer sound"},
     "check_half": {
         "roc_curve of category": POINTS,
         "precision_recall_curve of category": POINTS,
@@ -86,20 +86,20 @@ UNTRIED: dict[str, str] = dict.fromkeys(
 """Metrics that no law tries, even if their packages are installed: name -> reason."""
 
 NO_DIRECTION: dict[str, str] = {
-    "best_threshold": "a threshold is a choice, not a quality",
+    "best_threshold": "a threshold is a setting, not a quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",
-    "bias_disparity_bs": "it belongs to the training data alone",
+    "bias_disparity_bs": "it depends only on the training data",
     "bias_disparity_table": "a table",
-    "brier_uncertainty": "it belongs to the target alone",
-    "confidence": "how sure a model is says nothing of how right it is",
+    "brier_uncertainty": "it depends only on the target",
+    "confidence": "confidence does not show correctness",
     "confusion_matrix": "a table",
     "det_curve": "a curve",
-    "gen_n_toks": "long texts are neither better nor worse",
+    "gen_n_toks": "longer texts are neither better nor worse",
     "interval_coverage": "best is the nominal level, from either side; interval_coverage_error is minimized",
-    "judged": "lists are no better for showing what was judged",
-    "num_relevant": "it belongs to the target alone",
+    "judged": "lists are not better because they show judged items",
+    "num_relevant": "it depends only on the target",
     "overconfidence": "best is 0, from either side; absolute_overconfidence is minimized",
-    "positive_likelihood_ratio": "that of a perfect model has no value",
+    "positive_likelihood_ratio": "a perfect model has no value for it",
     "precision_recall_curve": "a curve",
     "reliability_curve": "a curve",
     "roc_curve": "a curve",

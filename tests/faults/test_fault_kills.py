@@ -206,7 +206,7 @@ def test_params_that_end_the_process_fail_in_the_end(tmp_path, card, kind, code,
     record = injured.records()[2]
     assert (record.state, record.reason) == (
         TrialState.FAILED,
-        "its process died 3 times in epoch 1; did it have the memory that it needs?",
+        "its process died 3 times in epoch 1; did it have enough memory?",
     )
     card(injured.toll(fault, 1, injured.whole() == {0, 1, 3, 4, 5}))
 

@@ -41,7 +41,7 @@ def test_of_four_runs_of_one_directory_one_works(tmp_path, card):
     injured.heal()
     codes = sorted(process.ended() for process in processes)
     assert codes == [0, 2, 2, 2]
-    assert injured.err().count("another run is at work in it; wait for it or stop it") == 3
+    assert injured.err().count("another run is using it; wait for it or stop it") == 3
     card(injured.toll("4 runs in one directory", 4, 4 * (injured.whole() == set(range(6)))))
 
 

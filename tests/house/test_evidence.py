@@ -60,5 +60,5 @@ def test_the_use_that_is_tried_is_the_example():
 
 def test_an_ordinary_batch_is_tried_too():
     """The metric's own draw is made for it; what it says of data that is not is told."""
-    assert seen("rmsle", "number").refuses.startswith("rmsle and msle read predictions and targets above -1")
+    assert seen("rmsle", "number").refuses.startswith("rmsle and msle need predictions and targets above -1")
     assert seen("mae", "number").refuses == ""

@@ -32,7 +32,7 @@ def test_the_list_has_texts_of_every_kind():
     for text in (
         "is fixed here and varied by space.…",
         "Verdict: …% intervals of …, …",
-        "No trial has ended an epoch.",
+        "No trial has completed an epoch.",
         "… changed or dropped during import:",
         "report every epoch; where training has none, --ignore unreported",
         "Usage: hpometrics run [OPTIONS] FILE",

@@ -60,7 +60,7 @@ def test_a_sweep_is_refused_where_the_system_is_not_posix(command, monkeypatch):
     monkeypatch.setattr("sys.platform", "win32")
     refused = call(*command)
     assert refused.exit_code == 2
-    assert f"hpometrics {command[0]} needs a POSIX system, as Linux, got win32; use WSL" in refused.stderr
+    assert f"hpometrics {command[0]} needs a POSIX system such as Linux, got win32; use WSL" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
 
 

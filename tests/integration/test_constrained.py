@@ -98,9 +98,12 @@ def test_a_target_is_reached_within_the_constraints_only():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("test:accuracy >= 0.9", "only validation values steer a search"),
-        ("test:megabytes <= 5", "only validation values steer a search; test:megabytes can be tracked"),
-        ("default >= 0.9", "default is a group of metrics; bound one of them"),
+        ("test:accuracy >= 0.9", "only validation values can steer a search"),
+        (
+            "test:megabytes <= 5",
+            "only validation values can steer a search; test:megabytes can only be tracked",
+        ),
+        ("default >= 0.9", "default is a group of metrics; use a single metric in a constraint"),
         ("precision(average=none) >= 0.9", "has one value per class"),
         ("accuracy > 0.9", "as in 'ece <= 0.05'; got 'accuracy > 0.9'"),
     ],

@@ -143,7 +143,7 @@ def test_the_documents_run_on_real_digits(name, generator, tmp_path):
     printed = evaluated(name, 3, tmp_path, *([generator] if generator else []))
     best = json.loads((tmp_path / "best.json").read_text())
     assert best["algorithms"][0]["params"]["lambda"] in (10.0, 100.0, 1000.0)
-    assert "Stages: 8 of 12 stages carried out (data_source 1/3, preparator 1/3" in printed
+    assert "Stages: 8 of 12 stages run (data_source 1/3, preparator 1/3" in printed
 
 
 @EXHAUSTIVE
@@ -151,7 +151,7 @@ def test_a_grid_of_texts_shares_its_stages(tmp_path):
     """Texts are read once, vectorized twice, six classifiers trained; the votes cost no training."""
     printed = evaluated("TextEvaluation", 8, tmp_path)
     stages = "data_source 1/8, preparator 2/8, algorithms 6/12, serving 8/8"
-    assert f"Stages: 17 of 36 stages carried out ({stages})" in printed
+    assert f"Stages: 17 of 36 stages run ({stages})" in printed
 
 
 RATINGS = [(7, 30, 4, 20), (9, 10, 1, 50), (7, 10, 5, 30), (7, 20, 3, 10), (8, 30, 2, 5), (9, 30, 5, 40)]

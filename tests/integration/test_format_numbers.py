@@ -56,7 +56,7 @@ from hpometrics.results.run_directory import RunDirectory
 FORMAT_0 = Path(__file__).with_name("format_0")
 ENGINE = "engine_of_format_0"
 SWEEPS = ("complete", "killed", "journal")
-NEWER = f"has format {FORMAT + 1}, and this version of hpometrics reads formats up to {FORMAT}; use the newer"
+NEWER = f"has format {FORMAT + 1}, but this version of hpometrics reads formats up to {FORMAT}; use the newer"
 READERS = ("best", "trials", "report", "status")
 
 
@@ -311,7 +311,7 @@ def test_a_newer_trial_is_refused_whatever_its_digest(written, change):
     for arguments in (("run", "complete.yaml"), ("best", "runs/complete"), ("worker", "runs/complete")):
         result = call(*arguments)
         assert result.exit_code == 2, (arguments, result.output)
-        number = r"has format \d+, and this version"
+        number = r"has format \d+, but this version"
         assert re.search(rf"(?m)^runs/complete/trials/0001/{place}: {number}", result.output), result.output
         assert bytes_in(written / "runs") == before, arguments
 
@@ -365,7 +365,9 @@ def test_a_number_that_a_flipped_bit_made_in_a_checkpoint_is_damage(place):
     number = raw.index(b"format") + len(b"formatq\x01K")
     file.write_bytes(raw[:number] + bytes([FORMAT ^ 2]) + raw[number + 1 :])
     assert torch.load(file, weights_only=True)["format"] == FORMAT ^ 2
-    with pytest.warns(UserWarning, match=r"is not as it was written; kept as epoch-0001\.pt\.damaged-1"):
+    with pytest.warns(
+        UserWarning, match=r"has changed since it was written; kept as epoch-0001\.pt\.damaged-1"
+    ):
         assert call("run", "killed.yaml").exit_code == 0
     assert [record.value for record in records("killed")] == [0.8125, 0.984375, 0.71875]
     assert lines_of("killed", 1) == [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)]

@@ -120,8 +120,8 @@ def test_a_study_that_computes_is_no_study(what, folder, swept, sweep):
         assert foreign_part(connection) is None
         connection.executescript(script)
     with bounded(60):
-        assert_refused(call("audit", HOME), f"it has the {name}, and Optuna makes none")
-        assert_refused(call("worker", HOME), f"study.db: has the {name}, and Optuna makes none")
+        assert_refused(call("audit", HOME), f"it has the {name}, which Optuna never creates")
+        assert_refused(call("worker", HOME), f"study.db: has the {name}, which Optuna never creates")
         result = sweep(SWEEP)
     assert result.exit_code == 0, result.output
     assert "study.db was damaged, made again" in result.stderr

@@ -17,7 +17,7 @@ from hpometrics.records.trial_record import TrialRecord
 from hpometrics.results.run_directory import RunDirectory
 
 JOURNAL = f"{SWEEP}backend: {{optuna: {{storage: journal}}}}\n"
-OTHER = "was not that of the trials"
+OTHER = "was inconsistent with the trials"
 STORED = pytest.mark.parametrize("text", [SWEEP, JOURNAL], ids=["sqlite", "journal"])
 
 
@@ -55,8 +55,8 @@ def test_trials_that_are_all_lost_are_back_from_the_study(text, lose: Callable, 
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stderr.splitlines() if " lost" in line]
     assert lines == [
-        f"{HOME}/trials has lost all 4 trials: they are written again as the study has them, "
-        "of their epochs roc_auc alone"
+        f"{HOME}/trials has lost all 4 trials: they are restored from the study, which has only "
+        "roc_auc of each epoch"
     ]
     assert facts_of(home.records()) == before
     more = sweep(changed("trials: 4", "trials: 6", text))
@@ -87,7 +87,7 @@ def test_a_study_with_params_that_its_trials_do_not_have_is_made_again(what, swe
     text = changed("trials: 4", "trials: 6", TPE)
     result = sweep(text)
     assert result.exit_code == 0, (result.output, result.exception)
-    assert f"{HOME}/study.db {why}, made again from them; the old one is kept as study.db.damaged-1" in (
+    assert f"{HOME}/study.db {why}, rebuilt from the trials; the old one is kept as study.db.damaged-1" in (
         result.stderr
     )
     assert "# engine params evaluated: 6 " in result.stdout
@@ -106,7 +106,7 @@ def test_a_journal_with_params_that_its_trials_do_not_have_is_made_again(swept, 
     home.journal.write_text(content)
     result = sweep(changed("trials: 4", "trials: 6", text))
     assert result.exit_code == 0, (result.output, result.exception)
-    assert f"{HOME}/study.journal {OTHER}, made again from them" in result.stderr
+    assert f"{HOME}/study.journal {OTHER}, rebuilt from the trials" in result.stderr
     assert "# engine params evaluated: 6 " in result.stdout
 
 

@@ -23,7 +23,7 @@ def test_a_sweep_does_not_go_on_in_the_directory_of_another_user(folder, sweep, 
     for arguments in ([], ["--fresh"]):
         refused = sweep(SWEEP, *arguments)
         assert refused.exit_code == 2
-        assert f"runs/sweep: belongs to user {STRANGER}, who says in it what code is run" in refused.stderr
+        assert f"runs/sweep: belongs to user {STRANGER}, who can make it run any code" in refused.stderr
     assert not list(folder.glob("runs/sweep.old-*"))
     os.chown(home, 0, 0)
     assert sweep(SWEEP).exit_code == 0
@@ -37,7 +37,7 @@ def test_a_sweep_does_not_go_on_where_others_may_write(folder, sweep, swept, mod
     home.chmod(mode)
     refused = sweep(SWEEP)
     assert refused.exit_code == 2
-    assert f"runs/sweep: other users may write in it (mode {mode:04o})" in refused.stderr
+    assert f"runs/sweep: other users can write to it (mode {mode:04o})" in refused.stderr
     home.chmod(0o755)
     assert sweep(SWEEP).exit_code == 0
 
@@ -88,5 +88,7 @@ def test_a_private_directory_that_is_none_is_refused(monkeypatch, kind):
             os.symlink(place + "-elsewhere", place)
         else:
             open(place, "w").close()
-        with pytest.raises(ConfigError, match="is not a directory of this user alone, as Ray's files want"):
+        with pytest.raises(
+            ConfigError, match="is not a directory that only this user can write to, which Ray's files want"
+        ):
             session_arguments()

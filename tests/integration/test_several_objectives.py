@@ -66,7 +66,7 @@ def test_directions_are_those_of_the_metrics_in_their_order():
     ):
         _ = objective.direction
     with pytest.raises(
-        DirectionError, match="brier must be minimized, but directions= says maximize, maximize"
+        DirectionError, match="brier must be minimized, but directions= is maximize, maximize"
     ):
         objective.create_study(directions=["maximize", "maximize"])
     with pytest.raises(DirectionError, match=r"set to minimize; create it with directions=\['maximize', 'mi"):
@@ -129,7 +129,9 @@ def test_ray_has_the_front_of_the_list(ray_cluster, tmp_path):
 @pytest.mark.parametrize("scheduler", ["asha", {"median": {}}, ASHAScheduler()])
 def test_schedulers_are_refused_before_the_first_trial(scheduler):
     """By name; they judge one value."""
-    with pytest.raises(ConfigError, match=r"the scheduler \w+ judges one value; auc, cost are 2 objectives"):
+    with pytest.raises(
+        ConfigError, match=r"the scheduler \w+ judges by one value; auc, cost are 2 objectives"
+    ):
         RayObjective(make_train(), SPACE, **FACTS).tuner(2, scheduler=scheduler)
 
 
@@ -137,11 +139,11 @@ def test_schedulers_are_refused_before_the_first_trial(scheduler):
 def test_pruners_are_refused_before_the_first_trial(pruner):
     """By name, given here or in a study made elsewhere."""
     objective = OptunaObjective(make_train(), SPACE, **FACTS)
-    with pytest.raises(ConfigError, match=r"the pruner \w+ judges one value; auc, cost are 2 objectives"):
+    with pytest.raises(ConfigError, match=r"the pruner \w+ judges by one value; auc, cost are 2 objectives"):
         objective.create_study(pruner=pruner)
     if not isinstance(pruner, (str, dict)):
         study = optuna.create_study(directions=["maximize", "minimize"], pruner=pruner)
-        with pytest.raises(ConfigError, match="the pruner HyperbandPruner judges one value"):
+        with pytest.raises(ConfigError, match="the pruner HyperbandPruner judges by one value"):
             study.optimize(objective, n_trials=1)
 
 
@@ -150,7 +152,7 @@ def test_a_sampler_for_one_objective_is_refused(sampler):
     """And named, with those that know several."""
     objective = OptunaObjective(make_train(), SPACE, **FACTS)
     others = "Choose tpe, gp, botorch, nsga2 or nsga3"
-    with pytest.raises(ConfigError, match=rf"the sampler \w+ searches for one objective.*{others}"):
+    with pytest.raises(ConfigError, match=rf"the sampler \w+ supports one objective.*{others}"):
         objective.create_study(sampler=sampler)
 
 

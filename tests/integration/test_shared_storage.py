@@ -240,7 +240,7 @@ def test_a_worker_at_a_url_writes_only_where_nobody_else_may(folder, proxy):
     (folder / "elsewhere").chmod(0o770)
     code, err = called("worker", proxy, "--dir", "elsewhere")
     assert code == 2
-    assert "elsewhere: other users may write in it (mode 0770)" in err
+    assert "elsewhere: other users can write to it (mode 0770)" in err
 
 
 @EXHAUSTIVE
@@ -365,7 +365,7 @@ def test_a_dropped_connection_costs_nothing(folder, database, request):
     engine.dispose()
     ran = run.result()
     assert ran.returncode == 0, ran.stderr
-    assert ended_ones > 3 and "the study answers again" in ran.stderr
+    assert ended_ones > 3 and "the study responds again" in ran.stderr
     records = RunDirectory(folder / "runs/sweep").records()
     assert [(one.number, one.state, [epoch.epoch for epoch in one.epochs]) for one in records] == [
         (number, TrialState.COMPLETE, [0, 1, 2]) for number in range(12)
@@ -381,9 +381,9 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
     other = text.replace("runs/sweep", "runs/other")
     (folder / "other.yaml").write_text(other.replace("epochs: 3", "epochs: 2"))
     code, err = called("run", "other.yaml")
-    assert code == 2 and "its trials were made by another sweep:\n  budget.epochs: 3 -> 2" in err
+    assert code == 2 and "its trials belong to another sweep:\n  budget.epochs: 3 -> 2" in err
     code, err = called("run", "sweep.yaml", "--fresh")
-    assert code == 2 and "which others may work on; give the sweep another name" in err
+    assert code == 2 and "that others may be using; rename the sweep" in err
     (folder / "other.yaml").write_text(other)
     code, err = called("run", "other.yaml")
     assert code == 0, err
@@ -413,12 +413,15 @@ def test_a_password_is_written_nowhere(folder, database):
     [
         (
             "redis://h",
-            "redis:// is not a storage that machines can share; write postgresql://host/database",
+            "redis:// is not a storage that several machines can share; write postgresql://host/database",
         ),
-        ("sqlite:///x.db", "'sqlite:///x.db' is not a storage; write sqlite, journal, memory, or a URL"),
-        ("disk", "'disk' is not a storage; write sqlite, journal, memory, or a URL"),
-        ("grpc://host:x", "the storage proxy is named grpc://host:port"),
-        ("postgresql://ada:${pw}@h/x", "a variable of the environment is written ${NAME}, in capitals"),
+        (
+            "sqlite:///x.db",
+            "'sqlite:///x.db' is not a valid storage; write sqlite, journal, memory, or a URL",
+        ),
+        ("disk", "'disk' is not a valid storage; write sqlite, journal, memory, or a URL"),
+        ("grpc://host:x", "name the storage proxy as grpc://host:port"),
+        ("postgresql://ada:${pw}@h/x", "write an environment variable as ${NAME}, in capitals"),
         ("postgresql+asyncpg://h/x", "needs asyncpg, which is not installed: pip install asyncpg"),
         (
             "mysql://h/x",

@@ -80,7 +80,7 @@ def test_a_sweep_on_a_third_backend_finds_its_optimum(toy, tmp_path):
     [
         ("sampler: grid", "pruner: median", "median runs on optuna and ray only; on toy choose none"),
         ("sampler: grid", "pruner: pbt", "pbt runs on ray only; on toy choose none"),
-        ("sampler: grid", "sampler: tpe", "Toy counts its trials beforehand; give trials too"),
+        ("sampler: grid", "sampler: tpe", "Toy needs the number of trials in advance; set trials too"),
         ("size: 3", "size: 0", "backend.toy.size: must be at least 1, got 0"),
         ("size: 3", "sise: 3", "backend.toy: unknown key 'sise'; did you mean 'size'?"),
         ("file:", "fill:", "backend.toy.trace: unknown key 'fill'; did you mean 'file'?"),

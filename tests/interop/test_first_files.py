@@ -134,11 +134,11 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
         (("--backend", "list"), "'list' is not one of"),
         (
             ("--from", "wandb.yaml", "--backend", "ray"),
-            "--from takes the metric and the backend of the file; leave out --metric and --backend",
+            "--from uses the metric and the backend of the file; leave out --metric and --backend",
         ),
         (
             ("--from", "wandb.yaml", "--metric", "f1"),
-            "--from takes the metric and the backend of the file; leave out --metric and --backend",
+            "--from uses the metric and the backend of the file; leave out --metric and --backend",
         ),
     ],
 )

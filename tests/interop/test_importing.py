@@ -420,7 +420,7 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
             "unifrom is not one of Ludwig's spaces: choice, grid_search",
         ),
         ("hyperopt: {parameters: {}}\n", "hyperopt.parameters: names nothing that varies"),
-        ("parameters: {x: &a {values: [1, 2]}}\n", "anchors and aliases are not used here"),
+        ("parameters: {x: &a {values: [1, 2]}}\n", "anchors and aliases are not supported"),
     ],
 )
 def test_what_is_not_well_formed_is_refused_with_its_line(text, message, tmp_path):

@@ -291,7 +291,7 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
         (
             "c.yaml",
             sweeper(params={"x": "a,b"}, direction="up"),
-            "a direction is 'minimize' or 'maximize', got 'up'",
+            "a direction must be 'minimize' or 'maximize', got 'up'",
         ),
         ("c.yaml", ray({"lr": 1}), "cartpole-ppo.config: names nothing that varies, as in lr: {grid_search"),
         ("c.yml", warprec({"l2": 3}), "models.EASE: names nothing that varies, as in l2: [10, 50, 100]"),

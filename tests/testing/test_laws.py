@@ -483,7 +483,9 @@ def test_parameters_are_tried_out():
 
 def test_an_author_may_bring_data():
     """A feature that `draw` has no recipe for needs a draw of the author's own."""
-    with pytest.raises(MetricInputError, match=r"no batch can be drawn for a boxes output; give Subject"):
+    with pytest.raises(
+        MetricInputError, match=r"no batch can be drawn for a boxes output; pass your own Subject"
+    ):
         draw(parse_feature("boxes"), 3)
     (subject,) = subjects_of(
         "mse", NUMBER, source=lambda *_: {"predictions": torch.ones(4), "target": torch.ones(4)}
