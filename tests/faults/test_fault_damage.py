@@ -131,7 +131,7 @@ def test_a_study_that_is_lost_is_made_again_from_the_record(left, card, host, da
     survived = injured.run() == 0 and injured.whole() == set(range(6))
     after = injured.records()
     assert after[:2] == before[:2] and after[2].params == before[2].params, injured.err()
-    assert "recreated from them" in injured.err()
+    assert "rebuilt from the trials" in injured.err()
     told = {one.number: (one.state, one.value, one.params["lr"]) for one in injured.told()}
     assert told == {one.number: (one.state, one.value, one.params["lr"]) for one in after}
     card(injured.toll(f"the study {NAMES[damage]}", 1, survived))

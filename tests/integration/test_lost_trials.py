@@ -55,8 +55,8 @@ def test_trials_that_are_all_lost_are_back_from_the_study(text, lose: Callable, 
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stderr.splitlines() if " lost" in line]
     assert lines == [
-        f"{HOME}/trials has lost all 4 trials: they are restored from the study, without epochs other than "
-        "roc_auc"
+        f"{HOME}/trials has lost all 4 trials: they are restored from the study, which has only "
+        "roc_auc of each epoch"
     ]
     assert facts_of(home.records()) == before
     more = sweep(changed("trials: 4", "trials: 6", text))

@@ -89,7 +89,7 @@ def test_a_lost_study_still_has_what_others_are_judged_by(sweep, folder):
     sweep(PRUNED)
     (HOME / "study.db").unlink()
     result = sweep(PRUNED, "--set", "budget.trials=12")
-    assert result.exit_code == 0 and "recreated from them" in result.stderr
+    assert result.exit_code == 0 and "rebuilt from the trials" in result.stderr
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
     records: list[TrialRecord] = RunDirectory(HOME).records()
     for trial, record in zip(study.trials, records, strict=True):

@@ -161,7 +161,7 @@ def test_a_lost_study_is_made_again(sweep, swept, folder):
     before = front()
     (HOME / "study.db").unlink()
     result = sweep(SWEEP)
-    assert result.exit_code == 0 and "recreated from them" in result.stderr
+    assert result.exit_code == 0 and "rebuilt from the trials" in result.stderr
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
     assert [trial.number for trial in study.best_trials] == sorted(before)
 
