@@ -94,7 +94,7 @@ WRITERS: dict[str, Callable[[str], str]] = {
     "repr in a mapping": lambda text: repr({"q'": [text]}),
     "ascii": ascii,
     "repr of bytes": lambda text: repr(as_bytes(text)),
-    "standard error key": lambda text: str(KeyError(text)),
+    "error of a key": lambda text: str(KeyError(text)),
     "JSON": json.dumps,
     "JSON of any script": lambda text: json.dumps({"a": text}, ensure_ascii=False, indent=1),
     "URL": lambda text: quote(as_bytes(text)),

@@ -147,7 +147,7 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
         yield "  #0 ...", f"{printable(', '.join(sampled.earlier))}: run reads their params at the start"
     if sampled.learner is not None:
         how = (
-            "only run imports it"
+            "is imported only by run"
             if ":" in sampled.learner
             else "draws depending on the values of earlier trials"
         )

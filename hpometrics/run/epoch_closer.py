@@ -272,9 +272,7 @@ class EpochCloser:
         history = self.progress.history
         done = history[-1].step if history else 0
         if done is None:
-            raise RunError(
-                "this run resumes after completed epochs; loop over run.epochs(), or use another directory"
-            )
+            raise RunError("this run has completed epochs; loop over run.epochs(), or use another directory")
         with closing(self.loop(total)) as epochs:
             for _ in epochs:
                 end = min(total, (done // every + 1) * every)

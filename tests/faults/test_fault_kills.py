@@ -190,7 +190,7 @@ FATAL = pytest.mark.parametrize(
     ("kind", "code", "fault"),
     [
         pytest.param("os._exit", 9, "params that end the process", marks=EXHAUSTIVE),
-        ("SIGKILL", -9, "recorded params; use killed for their memory"),
+        ("SIGKILL", -9, "params that are killed for their memory"),
     ],
 )
 

@@ -21,7 +21,7 @@ DYING = ("os._exit", "SIGKILL")
 WITHOUT_A_VALUE = ("nan", "no metric")
 FAULTS = {
     "os._exit": "params that end the process",
-    "SIGKILL": "recorded params; use killed for their memory",
+    "SIGKILL": "params that are killed for their memory",
 }
 
 

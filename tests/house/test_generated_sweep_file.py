@@ -34,7 +34,7 @@ def test_the_heads_are_type_default_and_required():
 def test_values_are_told_in_words():
     """Bounds, durations, enumerations, lists and what stands elsewhere on the page."""
     text = page()
-    assert "| `repeats` | a whole number of at least 1 | `1` | no |" in text
+    assert "| `repeats` | a whole number from 1 | `1` | no |" in text
     assert "| `heartbeat` | a duration: `90s`, `10m`, `2h` | `15s` | no |" in text
     assert "| `report` | `html`, `md`, `none` | `none` | no |" in text
     assert (

@@ -365,7 +365,7 @@ def test_a_dropped_connection_costs_nothing(folder, database, request):
     engine.dispose()
     ran = run.result()
     assert ran.returncode == 0, ran.stderr
-    assert ended_ones > 3 and "the study responds again again" in ran.stderr
+    assert ended_ones > 3 and "the study responds again" in ran.stderr
     records = RunDirectory(folder / "runs/sweep").records()
     assert [(one.number, one.state, [epoch.epoch for epoch in one.epochs]) for one in records] == [
         (number, TrialState.COMPLETE, [0, 1, 2]) for number in range(12)
@@ -383,7 +383,7 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
     code, err = called("run", "other.yaml")
     assert code == 2 and "its trials belong to another sweep:\n  budget.epochs: 3 -> 2" in err
     code, err = called("run", "sweep.yaml", "--fresh")
-    assert code == 2 and "that others may be using; rename the sweep, name" in err
+    assert code == 2 and "that others may be using; rename the sweep" in err
     (folder / "other.yaml").write_text(other)
     code, err = called("run", "other.yaml")
     assert code == 0, err

@@ -31,7 +31,7 @@ NUMBERS: dict[str, tuple[Any, float]] = {
     "numpy int": (np.int64(-3), -3.0),
     "array of one": (np.array([[0.25]]), 0.25),
     "tensor": (torch.tensor(0.25), 0.25),
-    "tensor with one": (torch.tensor([[3]]), 3.0),
+    "tensor of one": (torch.tensor([[3]]), 3.0),
     "tensor with gradient": (torch.tensor(0.25, requires_grad=True), 0.25),
     "half": (torch.tensor(0.25, dtype=torch.float16), 0.25),
 }

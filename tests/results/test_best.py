@@ -134,7 +134,7 @@ def test_of_several_objectives_there_is_no_order(sweep, folder):
     """The front, a trial of it, or the order by one metric."""
     assert sweep(SEVERAL).exit_code == 0
     (folder / "runs" / "sweep").rename(folder / "run")
-    assert "do not order trials; order" in best("-k", "2").stderr
+    assert "do not order trials" in best("-k", "2").stderr
     assert "--pick knee" in best("-f", "args").stderr
     assert best("-f", "args", "--pick", "knee").stdout.startswith("--size ")
     assert len(json.loads(best("-k", "2", "--metric", "accuracy", "--json").stdout)) == 2

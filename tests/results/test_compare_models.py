@@ -392,7 +392,7 @@ def test_labels_in_words_have_one_number(tmp_path):
     assert [one.value for one in found.values.values()] == [0.75, 0.25]
     (tmp_path / "b.csv").write_text(head + "cat,dog\ndog,dog\neel,dog\ndog,newt\n" * 8)
     with pytest.raises(
-        ConfigError, match=r"have different targets in rows with the same position (add a.*first in row 4"
+        ConfigError, match=r"have different targets in rows with the same position.*first in row 4"
     ):
         compare(*paths, metric="accuracy", output="category")
 

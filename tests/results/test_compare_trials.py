@@ -176,7 +176,7 @@ def test_groups_of_users_are_compared_one_by_one(known):
     assert cells[1][5] == f"{expected['ndcg@3', 1].difference:+.3g}"
     assert "ndcg@3, group 0: trial 1 is better (maximize, p " in result.stdout
     assert "ndcg@3, group 2: left out, fewer than two users have a value in both" in lines
-    assert "ndcg@3: left out 1 users, of whom there is no group named known" in lines
+    assert "ndcg@3: left out 1 users, of whom no group is known" in lines
 
 
 def test_users_are_compared_by_how_popular_what_they_like_is(known):

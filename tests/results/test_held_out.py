@@ -85,7 +85,7 @@ def test_files_have_it(tmp_path):
     )
     assert [row["values.test:roc_auc"] for row in rows] == ["0.5", ""]
     report = write_report(home, "md").read_text()
-    assert "validation, because the pick" in report
+    assert "because the pick is optimistic" in report
 
 
 def test_the_report_says_what_each_metric_would_have_picked(tmp_path):

@@ -103,7 +103,7 @@ def test_a_value_that_all_trials_share_is_marked():
     ]
     best = best_by(trials, RESOLVED.optimized)
     whole = optimal_block(best, trials, RESOLVED)
-    assert whole.endswith("accuracy: 1   (maximize)  (the same weights in all files trial)")
+    assert whole.endswith("accuracy: 1   (maximize)  (the same in each trial)")
     assert optimal_block(best, trials[1:], RESOLVED).endswith("(maximize)  (the same in both trials)")
     assert optimal_block(best, trials[2:], RESOLVED).endswith("accuracy: 1   (maximize)")
 

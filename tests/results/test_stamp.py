@@ -136,7 +136,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "study.db touched": lambda: os.utime(HOME / "study.db"),
     "trials.csv emptied": lambda: (HOME / "trials.csv").write_text(""),
     "another epoch": appended(FIRST / "epochs.jsonl"),
-    "another file such trial": appended(FIRST / "notes.txt"),
+    "another file of a trial": appended(FIRST / "notes.txt"),
     "no trial 0": lambda: shutil.rmtree(FIRST),
     "no trial.json": lambda: (FIRST / "trial.json").unlink(),
     "another trial": lambda: shutil.copytree(FIRST, HOME / "trials" / "0002"),

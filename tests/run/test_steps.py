@@ -196,7 +196,7 @@ def test_a_record_of_epochs_does_not_go_on_by_steps(tmp_path):
             run.log(score=1.0)
     with Run(metric=SCORE, directory=tmp_path) as again:
         again.resume_record()
-        with pytest.raises(RunError, match="this run resumes after completed epochs"):
+        with pytest.raises(RunError, match="this run has completed epochs"):
             next(again.steps(10, every=5))
 
 

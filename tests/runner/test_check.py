@@ -35,7 +35,7 @@ def test_what_is_named_and_not_there_is_named_with_its_place(sweep):
     assert result.exit_code == 2
     where = "sweep.yaml:5:30: metrics.track: "
     assert f"{where}test:accuracy has no value: nothing was measured\n" in result.stderr
-    assert f"{where}gnorm is not recorded; r reports itun.watch(model, optimizer)\n" in result.stderr
+    assert f"{where}gnorm is not recorded; run.watch(model, optimizer) reports it\n" in result.stderr
     assert (
         "metrics.constraints[0]: params_m is not recorded; the recorded values are roc_auc, " in result.stderr
     )

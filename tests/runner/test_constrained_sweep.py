@@ -63,7 +63,7 @@ def test_what_the_file_names_is_nearer_than_what_it_does_not(sweep):
     assert "as no metric has that name. Did you mean 'ece'?" in sweep(text, command="check").output
     probed = sweep(text, "--probe", command="check")
     assert "eec is not recorded; the recorded values are roc_auc, accuracy, ece" in probed.output
-    assert "Did you mean 'ece'? Report it in the engine, it" in probed.output
+    assert "Did you mean 'ece'? Report it in the engine, or" in probed.output
 
 
 def test_a_value_that_no_trial_reports_is_told_after_the_first(sweep):
@@ -93,7 +93,7 @@ def test_a_metric_that_is_never_measured_is_told_after_the_first_trial(sweep):
     assert result.exit_code == 3, result.output
     [told] = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert told.startswith(
-        "warning: the constraint ece <= 0.5 hbecause no value: trial 0 is infeasible, as ece is undefined "
+        "warning: the constraint ece <= 0.5 has no value: trial 0 is infeasible, because ece is undefined "
         "in all of its epochs (nothing was measured); there are "
     )
     assert "Did you mean" not in told

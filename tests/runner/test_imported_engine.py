@@ -162,7 +162,7 @@ PROBLEMS = {
     "both": (
         "{choice:",
         "{target: lines:fit, choice:",
-        "an engine must be one of target and choice, not several",
+        "an engine is one of target and choice, not several",
     ),
     "drawn": (
         "  shift:",

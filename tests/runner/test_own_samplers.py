@@ -156,7 +156,9 @@ def test_a_check_says_what_it_does_not_import(beside):
     """Nor is a sample of trials drawn by it."""
     (beside / "sweep.yaml").write_text(sweep("hub:hub/near_best"))
     text = run("check", "sweep.yaml", "--sample", "2")
-    assert "sampler hub:hub/near_best" in text and "#0 ...   hub:hub/near_best only run imports it" in text
+    assert (
+        "sampler hub:hub/near_best" in text and "#0 ...   hub:hub/near_best is imported only by run" in text
+    )
 
 
 def test_nsga3_and_the_wilcoxon_pruner_run_by_name(beside):

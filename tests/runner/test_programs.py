@@ -237,7 +237,7 @@ def test_one_file_may_serve_one_program_after_another(run):
     [
         ("csv", "{csv: '{dir}/logs.csv'}", "without a value of accuracy: there is no "),
         ("csv", "{csv: '{dir}/log.csv', names: {accuracy: acc}}", "log.csv: it has accuracy, loss, time"),
-        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: time}}", "time number, got 'now'"),
+        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: time}}", "time must be a number, got 'now'"),
         ("csv", "{csv: '{dir}'}", "is not a file, so the values of the program cannot be read"),
         ("csv", "stdout", "it does not print a JSON object or call hpometrics.log"),
         ("csv", "{regex: 'acc=(?P<accuracy>.*)'}", "no line of its output matches"),

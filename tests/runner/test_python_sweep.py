@@ -218,7 +218,7 @@ def test_cells_of_a_notebook_are_a_sweep(folder):
     assert ran.stderr.count("all 3 trials are done; raise budget.trials for more") == 2
     assert (
         ran.stderr.count(
-            "__main__:fit: the engine has changed since the recorded trials; new trials join them run"
+            "__main__:fit: the engine has changed since the recorded trials; new trials join them"
         )
         == 1
     )

@@ -54,7 +54,7 @@ def test_a_sweep_says_that_its_engine_has_changed(folder, engine, file):
         code, _, err = finished("run", "sweep.yaml", "--set", f"budget.trials={trials}")
         assert code == 0, err
         said.append([line for line in err.splitlines() if "the engine has changed" in line])
-    text = "the engine has changed since the recorded trials; new trials join them in one table, them"
+    text = "the engine has changed since the recorded trials; new trials join them in one table"
     assert said == [[f"{file}: {text}, --fresh starts over"], []]
     values = [record.value for record in RunDirectory(folder / "runs/sweep").records()]
     assert values == [0.5, 0.5, 0.25, 0.25]

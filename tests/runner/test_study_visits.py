@@ -69,7 +69,7 @@ def test_a_trial_forces_to_the_disk_what_has_to_be_there(sweep, monkeypatch):
         fsync(descriptor)
 
     if not os.path.exists("/proc/self/fd"):
-        pytest.skip("the system does not state what a descriptor is of")
+        pytest.skip("the system does not say what a descriptor is of")
     monkeypatch.setattr(os, "fsync", note)
     assert sweep(SWEEP).exit_code == 0
     of_trials = {name: forced[name] for name in ("epochs", "trial.json", ".trainstats", "0000")}

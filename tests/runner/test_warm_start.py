@@ -109,7 +109,10 @@ def test_what_was_taken_is_recorded(earlier, sweep, monkeypatch):
     assert "15 of 15 trials of runs/old" in ran.stderr
     again = hpometrics("run", "sweep.yaml", "--fresh").result()
     assert again.returncode == 2
-    assert "search.from: runs/old: is neither a run directory nor a study file such study" in again.stderr
+    assert (
+        "search.from: runs/old: is neither a run directory nor a study file such as study.db#name"
+        in again.stderr
+    )
 
 
 def test_workers_know_the_same(earlier, sweep):

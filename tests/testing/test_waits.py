@@ -54,7 +54,7 @@ WAITS = {
     "a mask filled with a number of the device": lambda: SCORES.masked_fill(MASK, BEST),
     "an index filled with one": lambda: SCORES.index_fill(0, PLACES, BEST),
     "a choice between a number of the host and others": lambda: torch.where(MASK, torch.tensor(0.0), SCORES),
-    "a range between numbers of device": lambda: torch.linspace(BEST, BEST, 3),
+    "a range between numbers of the device": lambda: torch.linspace(BEST, BEST, 3),
     "an order that is checked": lambda: torch.searchsorted(SCORES[0], SCORES[0], sorter=PLACES[:4]),
     "bins without ends": lambda: torch.histc(SCORES),
     "draws by chances": lambda: torch.multinomial(SCORES, 2),

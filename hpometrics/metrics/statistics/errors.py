@@ -106,8 +106,7 @@ def check_width(batch: Outputs, state: Tensor | None) -> None:
     width = columns(batch).width
     if state is not None and state.shape[-1] != width:
         raise MetricInputError(
-            f"earlier batches had {state.shape[-1]} columns, but this one has {width}; use the same number "
-            "in all batches"
+            f"earlier batches had {state.shape[-1]} columns, but this one has {width}; use one number"
         )
 
 

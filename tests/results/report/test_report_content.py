@@ -74,7 +74,7 @@ def test_the_optimum_and_where_its_direction_came_from(tmp_path):
     assert report.params[1:] == [("depth", "3", "size=large"), ("width", "32", "size=large")]
     assert report.values == [("roc_auc", "0.8", "(maximize)"), ("accuracy", "0.7", "(maximize)")]
     assert report.direction.startswith(
-        "To maximize: roc_auc. The registry states the direction of the metric. own"
+        "To maximize: roc_auc. The registry states the direction of the metric."
     )
 
 

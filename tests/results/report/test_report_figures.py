@@ -53,7 +53,7 @@ def test_an_infeasible_trial_is_gray_or_left_out_with_a_note():
         (point,) = [one for one in drawn["slices"].drawings[place]["data"] if one["name"] == "infeasible"]
         assert point["y"] == [0.9] and point["x"] == [broken.params.get(param, "large")]
     assert "Gray ones, 1, are infeasible" in drawn["slices"].caption
-    assert drawn["parallel"].caption.endswith("1 infeasible trials are left out.")
+    assert drawn["parallel"].caption.endswith("Infeasible trials left out: 1.")
 
 
 def test_choices_are_written_as_in_the_sweep_file():
@@ -194,7 +194,7 @@ def test_what_not_every_trial_has_is_not_weighed():
     for record in records[::2]:
         record.params["momentum"] = record.value
     figure = figures(records, resolve(plan_of(text)))["importances"]
-    assert figure.caption.endswith("of 40 trials. Not ranked, because some trials lack them: momentum.")
+    assert figure.caption.endswith("from 40 trials. Not ranked, because some trials lack them: momentum.")
     assert sorted(figure.drawings[0]["data"][0]["y"]) == ["lr", "size"]
 
 
@@ -231,7 +231,7 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
     names = [trace["name"] for trace in drawn["data"] if "legendgroup" in trace]
     shown = min(100, pruned)
     assert names == [f"ok ({200 - shown})", f"pruned ({shown})"]
-    assert figure.caption.endswith(f"{250 + pruned} of 200 trials are drawn.")
+    assert figure.caption.endswith(f"200 of {250 + pruned} trials are drawn.")
 
 
 def test_many_dots_are_thinned(monkeypatch):
@@ -244,7 +244,7 @@ def test_many_dots_are_thinned(monkeypatch):
     rates = drawn["slices"].drawings[0]["data"][0]
     assert rates["x"] == [trial(number, [0.5]).params["lr"] for number in (0, 3, 6, 9)]
     for name in ("history", "slices"):
-        assert drawn[name].caption.endswith("10 of 5 dots are drawn, evenly spread.")
+        assert drawn[name].caption.endswith("5 of 10 dots are drawn, evenly spread.")
 
 
 def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
@@ -257,7 +257,7 @@ def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
     figure = figures(records, resolved)["contours"]
     (contour,) = [trace for trace in figure.drawings[0]["data"] if trace["type"] == "contour"]
     assert len(contour["x"]) <= 5 and len(contour["y"]) == 5
-    assert figure.caption.endswith("60 of 5 trials are drawn, evenly spread.")
+    assert figure.caption.endswith("5 of 60 trials are drawn, evenly spread.")
 
 
 def test_the_front_has_a_color_of_its_own():
