@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -440,12 +441,13 @@ def _check_fields(facts: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
 
 
-def other_rows_text(number: int, rows: str, first: int, first_rows: str) -> str:
-    """Return the warning of a trial that was measured on other validation rows than one before it."""
-    return (
-        f"trial {number} was measured on other validation rows than trial {first} ({rows}, not {first_rows}),"
-        " so their values differ for more reasons than their params; use the same rows in every trial, for "
-        "example with a fixed seed for the split"
+def warn_of_other_rows(number: int, rows: str, first: int, first_rows: str) -> None:
+    """Warn of a trial that was measured on other validation rows than one before it."""
+    warnings.warn(
+        f"trial {number} was measured on other validation rows than trial {first} ({rows}, not "
+        f"{first_rows}), so their values differ for more reasons than their params; use the same rows in "
+        "every trial, for example with a fixed seed for the split",
+        stacklevel=4,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +17,7 @@ from ..records.trial_record import (
     Exploit,
     TrialRecord,
     TrialState,
-    other_rows_text,
+    warn_of_other_rows,
     write_trial,
 )
 from ..selection.trial_attempts import TrialAttempts
@@ -119,7 +118,7 @@ class Trials:
         if len(self._rows) != 2 or self._rows[trial.targets] != trial.number:
             return
         (rows, first), *_ = self._rows.items()
-        warnings.warn(other_rows_text(trial.number, trial.targets, first, rows), stacklevel=3)
+        warn_of_other_rows(trial.number, trial.targets, first, rows)
 
     def _run_one(
         self,

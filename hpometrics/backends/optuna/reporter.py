@@ -13,7 +13,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ...direction import Direction
 from ...exceptions import HpometricsError
-from ...records.trial_record import EpochRecord, Reading, other_rows_text, place_text
+from ...records.trial_record import EpochRecord, Reading, place_text, warn_of_other_rows
 from ...selection.rules import judged_text
 from ..live_table import SearchProgress
 from ._internals import local_copy_of, log_without_traceback
@@ -167,7 +167,7 @@ def _compare_rows(study: optuna.Study, number: int, rows: str) -> None:
         study.set_user_attr(ROWS, [rows, number])
     elif first[0] != rows and len(first) == 2:  # else it was warned of
         study.set_user_attr(ROWS, [*first, number])
-        warnings.warn(other_rows_text(number, rows, first[1], first[0]), stacklevel=3)
+        warn_of_other_rows(number, rows, first[1], first[0])
 
 
 def warn_of_last_epochs(study: optuna.Study, optimized: Mapping[str, Direction]) -> None:
