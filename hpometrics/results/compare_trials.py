@@ -113,8 +113,22 @@ def compare_trials(
     missing_objectives = [] if metrics else _objectives_left_out(resolved, names, records)
     heads = ("metric",) if by is None else ("metric", by)
     return TrialComparison(
-        (a, b), heads, tuple(rows), tuple(sentences), (*rows_lines(records), *missing_objectives, *exclusions)
+        (a, b),
+        heads,
+        tuple(rows),
+        tuple(sentences),
+        (*_which_trainings(home, resolved, (a, b)), *rows_lines(records), *missing_objectives, *exclusions),
     )
+
+
+def _which_trainings(home: RunDirectory, resolved: Resolved, trials: tuple[int, int]) -> list[str]:
+    """Return a line on the trainings that are compared, if both trials were trained again."""
+    end = stored_confirmation(home, home.records(), resolved)
+    if not all(fresh_runs(home, end, trial) for trial in trials):
+        return []
+    places = " ".join(f"{home.label}:{trial}" for trial in trials)
+    command = f"hpometrics compare {places}"
+    return [f"compared by the training of each trial in the search; {command} compares their fresh trainings"]
 
 
 def _facts(heads: Sequence[str], row: Row, sentence: str) -> dict[str, Any]:

@@ -239,17 +239,116 @@ def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
     assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
 
 
-def test_the_pages_print_one_benchmark_of_the_confirmation():
-    """The figures of README and of the user's page are those of the page with the method, rounded."""
-    method, user = PAGES["winner-method.md"], PAGES["winner.md"]
-    for method_row, way in (("best of 100", "best of 100 trials"), ("confirm (default)", "**60 trials")):
-        line = next(one for one in method.splitlines() if one.startswith(f"| {method_row} | "))
-        finds, loss, trainings = re.search(r"\| ([\d.]+) %, ([\d.]+), ((?:60 \+ )?[\d.]+)", line).groups()
-        for page in (README, user):
-            shown = next(one for one in page.splitlines() if one.startswith(f"| {way}")).replace("*", "")
-            assert f"| {finds} % | {float(loss):.2f}" in shown and f"| {trainings} |" in shown
-    covers = re.search(r"\| \*\*honest value\*\* \| \*\*\S+ ([\d.]+) %", method)[1]
-    assert f"**{float(covers):.0f} %** |" in README and f"value in {float(covers):.0f} % of the" in user
+BENCHMARK = json.loads((ROOT / "benchmarks" / "confirm.json").read_text(encoding="utf8"))
+SEARCH, CONFIRM = "best of 100", "confirm 5 x 8 (default)"
+BOTH = FEW, MANY = [BENCHMARK["tables"][f"digits, accuracy, {rows} rows"] for rows in (300, 1200)]
+COVERS = "covers the params'"
+
+
+def figure(facts, name, form=".1f"):
+    """A mean of the benchmark, as a page prints it."""
+    return f"{facts[name][0]:{form}}"
+
+
+def costs(facts, form):
+    """How often a way finds the best, and what it loses."""
+    return f"{figure(facts, 'finds')} %", figure(facts, "loss", form)
+
+
+def test_the_head_of_the_benchmark_is_its_output():
+    """The tables of README and of the user's page are those of `benchmarks/confirm.json`, rounded."""
+    assert BENCHMARK["settings"]["worlds"] == 1000
+    search, confirm = FEW[SEARCH], FEW[CONFIRM]
+    (finds, loss), (found, lost) = costs(search, ".2f"), costs(confirm, ".2f")
+    covers, honest = figure(search, COVERS, ".0f"), figure(confirm, "honest covers", ".0f")
+    trained = f"60 + {figure(confirm, 'trainings')}"
+    name = "**60 trials, then `confirm: true`**"
+    assert f"| best of 100 trials | {finds} | {loss} points | 100 | {covers} % |\n" in README
+    assert f"| {name} | **{found}** | **{lost} points** | {trained} | **{honest} %** |\n" in README
+    user = PAGES["winner.md"]
+    assert f"| best of 100 trials | {finds} | {loss} points | 100 |\n" in user
+    for count, seeds in ((50, 2), (33, 3)):
+        way = f"best of {count}, {seeds} seeds each"
+        assert f"| {way} | {' | '.join(costs(FEW[way], '.2f'))} | {count * seeds} |\n" in user
+    assert f"| {name} | **{found}** | **{lost}** | {trained} |\n" in user
+    finds, loss = costs(MANY[SEARCH], ".2f")
+    assert f"| the same with 1,200 rows: best of 100 | {finds} | {loss} | 100 |\n" in user
+    found, lost = costs(MANY[CONFIRM], ".2f")
+    trained = f"60 + {figure(MANY[CONFIRM], 'trainings')}"
+    assert f"| {name} | **{found}** | **{lost}** | {trained} |\n" in user
+    text, bias = " ".join(user.split()), figure(search, "bias as the params'")
+    percent = figure(search, "finds", ".0f")
+    assert f"the truly best one in {percent} % of sweeps, and its value is {bias} points too high" in text
+    assert f"contained the true value in {honest} % of the sweeps" in text
+    assert f"search's own value contained the true value in {covers} %" in text
+    names = {"accuracy": "accuracy", "Brier": "the Brier score", "log loss": "log loss"}
+    small = {name: BENCHMARK["tables"][f"breast cancer, {name}, 150 rows"][CONFIRM] for name in names}
+    shares = [f"{figure(small[name], 'honest covers')} % for {word}" for name, word in names.items()]
+    assert f"gave {shares[0]}, {shares[1]}, and {shares[2]}" in text
+    assert f"true loss was larger in {figure(confirm, 'may_lose broken')} % of the sweeps" in text
+
+
+METHOD = PAGES["winner-method.md"].splitlines()
+
+
+def test_the_page_with_the_method_prints_what_each_way_finds():
+    """And the trainings that it takes, as the benchmark wrote them."""
+    for way in (SEARCH, "best of 50, 2 seeds each", "best of 33, 3 seeds each"):
+        few, many = (
+            f"{', '.join(costs(of[way], '.3f'))}, {figure(of[way], 'trainings', '.0f')}" for of in BOTH
+        )
+        assert f"| {way} | {few} | {many} |" in METHOD
+    for way, name in (
+        ("confirm 5 x 8, equivalence 0", "confirm, equivalence 0"),
+        (CONFIRM, "confirm (default)"),
+    ):
+        _, *cells = next(row for row in METHOD if row.startswith(f"| {name} | ")).split(" | ")
+        for cell, of in zip(cells, BOTH, strict=True):
+            begin = f"{', '.join(costs(of[way], '.3f'))}, 60 + {figure(of[way], 'trainings')}; "
+            assert cell.startswith(begin), begin
+
+
+@pytest.mark.parametrize(
+    ("row", "way", "bias", "covers"),
+    [
+        (
+            "the search's own, of the trained model",
+            "best of 100",
+            "bias as the model's",
+            "covers the model's",
+        ),
+        ("the search's own, of the params", SEARCH, "bias as the params'", COVERS),
+        ("mean of the fresh runs", CONFIRM, "mean bias", "mean covers"),
+        ("**honest value**", CONFIRM, "honest bias", "honest covers"),
+    ],
+)
+def test_the_page_with_the_method_prints_the_value_of_the_winner(row, way, bias, covers):
+    """Its bias and its coverage, as the benchmark wrote them."""
+    mark = "**" * row.startswith("*")
+    cells = [f"{mark}{figure(of[way], bias, '+.2f')}; {figure(of[way], covers)} %{mark}" for of in BOTH]
+    assert f"| {row} | {' | '.join(cells)} |" in METHOD
+
+
+def test_the_page_with_the_method_prints_the_other_tables():
+    """Those of configurations that are equal, and those of the second data set."""
+    tables = BENCHMARK["tables"]
+    for equal, poor in ((20, 80), (2, 10)):
+        found = [tables[f"{equal} exactly equal, {poor} poorer, {rows} rows"] for rows in (300, 1200)]
+        cells = [" / ".join(figure(of[way], "decided wrongly") for way in of) for of in found]
+        assert f"| {equal} equal, {poor} poorer | {' % | '.join(cells)} % |" in METHOD
+    for name, form in (("accuracy", ".3f"), ("Brier", ".3f"), ("log loss", ".2f")):
+        for rows in (150, 400):
+            search, one = (
+                tables[f"breast cancer, {name}, {rows} rows"][way] for way in ("best of 60", CONFIRM)
+            )
+            cells = [
+                f"{name}, {rows} rows",
+                f"{figure(one, 'loss', form)}, {figure(search, 'loss', form)}",
+                f"{figure(one, 'honest covers')} %, {figure(one, 'honest bias', '+.2f')}",
+                f"{figure(search, COVERS)} %",
+                f"{figure(one, 'may_lose broken')} %",
+            ]
+            assert f"| {' | '.join(cells)} |" in METHOD
 
 
 def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):

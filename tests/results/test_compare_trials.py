@@ -130,6 +130,20 @@ def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
     assert "output: ranking(per_user=true), asks for them" in result.stderr
 
 
+def test_a_line_names_the_comparison_of_fresh_trainings(sweep, folder):
+    """Users are those of the search; for trials that were trained again there is a better comparison."""
+    assert sweep(f"{SWEEP}confirm: {{top: 2, repeats: 3}}\n").exit_code == 0
+    end = json.loads((folder / "runs/sweep/confirm.json").read_text())["end"]
+    pair = [str(one["trial"]) for one in end["standings"]]
+    (other, *_) = {*"01234"} - {*pair}
+    said = f"hpometrics compare runs/sweep:{pair[0]} runs/sweep:{pair[1]} compares their fresh trainings"
+    assert said in compared(*pair).stdout
+    assert "fresh trainings" not in compared(pair[0], other).stdout
+    models = [f"runs/sweep:{trial}" for trial in pair]
+    (found,) = json.loads(CliRunner().invoke(main, ["compare", *models, "--json"]).stdout)
+    assert found["seeds"] == 3 and "fresh trainings of each, under the same seeds" in found["notes"][0]
+
+
 def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
     """Rows are kept if the sweep asks for them; else the message says how."""
     classes = "engine: {target: toy_engine:train, output: binary}\nspace: {lr: {float: [0.1, 1]}}\n"
