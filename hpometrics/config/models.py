@@ -120,7 +120,7 @@ class Metrics(Strict):
     at: Literal["best", "last"] = "best"
     """The epoch whose value counts for a trial."""
     pick: PickForm = "best"
-    """The trial to pick: `best`, or, of those within one standard error of the best, over repeats, `one_se`,
+    """The trial to pick: `best`, or, of those within one standard error of the best, over `repeats`, `one_se`,
     the trial with the fewest epochs, or `cheapest_within_se`, the cheapest. With several objectives `knee`,
     or the number of a trial on the front; without it the front is listed, and `best.yaml` holds the knee."""
     track_examples: ExamplesForm = None
