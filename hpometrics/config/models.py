@@ -120,9 +120,10 @@ class Metrics(Strict):
     at: Literal["best", "last"] = "best"
     """The epoch whose value counts for a trial."""
     pick: PickForm = "best"
-    """The trial to pick: `best`, or, of those within one standard error of the best, over `repeats`, `one_se`,
-    the trial with the fewest epochs, or `cheapest_within_se`, the cheapest. With several objectives `knee`,
-    or the number of a trial on the front; without it the front is listed, and `best.yaml` holds the knee."""
+    """The trial to pick: `best`, or, of those within one standard error of the best, over `repeats`,
+    `one_se`, the trial with the fewest epochs, or `cheapest_within_se`, the cheapest. With several objectives
+    `knee`, or the number of a trial on the front; without it the front is listed, and `best.yaml` holds
+    the knee."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, a number, or a mapping."""
 
