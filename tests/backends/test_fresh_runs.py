@@ -274,7 +274,7 @@ def test_a_damaged_file_is_refused(tmp_path, text):
     objective = objective_of(directory=tmp_path)
     records = objective.run()
     (tmp_path / CONFIRM_FILE).write_text(text)
-    with pytest.raises(RecordError, match=f"{CONFIRM_FILE}: is damaged.*move it away"):
+    with pytest.raises(RecordError, match=f"{CONFIRM_FILE} is damaged.*move it away"):
         objective.confirm(records)
 
 

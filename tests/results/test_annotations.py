@@ -115,7 +115,7 @@ def test_without_any_nothing_is_shown(tmp_path):
         (["gpu", "--remove"], "run: the sweep itself has no tag 'gpu' to remove; it has none"),
         (["x", "--trial", 1, "--remove"], "run: trial 1 has no tag 'x' to remove; it has none"),
         (["x", "--trial", 7], "run: has no trial 7; there are 0, 1, 2, 3"),
-        (["--note", "x" * 1001], "a note has at most 1000 characters, got 1001"),
+        (["--note", "x" * 1001], "a note can have at most 1000 characters, got 1001"),
         ([], "give a tag, as in hpometrics tag runs/x good, or a note, as in --note 'a text'"),
         (["--note", "x", "--remove"], "give a tag, as in hpometrics tag runs/x good"),
     ],

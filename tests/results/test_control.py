@@ -156,10 +156,8 @@ def test_added_params_are_trained_next(sweep_file):
     assert sorted(records) == [0, 1, 2, 3]
     assert records[number].params["lr"] == 0.999 and records[number + 1].params == {"lr": 0.5, "width": 7}
     code, text = command("add", HOME.path, "lr=0.1")
-    assert (
-        code == 2
-        and "all 4 trials of its budget have begun; hpometrics run FILE --set budget.trials=5" in text
-    )
+    advice = "raise the budget with hpometrics run FILE --set budget.trials=5"
+    assert code == 2 and f"all 4 trials of its budget have begun; {advice}" in text
 
 
 @pytest.mark.parametrize(
@@ -169,7 +167,7 @@ def test_added_params_are_trained_next(sweep_file):
         (["depth=1"], "depth"),
         (["lr"], "write params as NAME=VALUE, as in lr=0.01; got 'lr'"),
         (["lr=[0.1"], "lr=[0.1"),
-        (["lr=0.1", "lr=0.2"], "lr is set twice; leave 'lr=0.2' out"),
+        (["lr=0.1", "lr=0.2"], "lr is given twice; leave 'lr=0.2' out"),
     ],
 )
 def test_other_params_are_not_added(gated, params, message):

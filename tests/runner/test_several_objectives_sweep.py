@@ -97,7 +97,7 @@ def test_best_by_one_metric_of_several_objectives(swept, folder):
     cheapest = min(records, key=lambda record: (record.scores(["roc_auc", "cost"])[1], record.number))
     result = called("best", str(HOME), "--metric", "cost")
     assert f"(trial {cheapest.number}, epoch 0)" in result.stdout
-    assert "Optimized were roc_auc and cost" in result.stdout
+    assert "The sweep optimized roc_auc and cost" in result.stdout
     for arguments, said in (
         (("--metric", "cost", "--pick", "knee"), "--metric cost picks itself"),
         (("--interval", "0.9"), "an interval needs one metric"),
