@@ -89,6 +89,6 @@ def test_a_private_directory_that_is_none_is_refused(monkeypatch, kind):
         else:
             open(place, "w").close()
         with pytest.raises(
-            ConfigError, match="is not a directory that only this user can write to, which Ray's files want"
+            ConfigError, match="is not a directory that only this user can write to, which Ray's files need"
         ):
             session_arguments()

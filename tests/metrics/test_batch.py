@@ -281,7 +281,7 @@ def test_floats_of_eight_bits_are_measured_as_the_numbers_they_are(dtype, output
     ("value", "told"),
     [
         (torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "type float4_e2m1fn_x2, .* float32"),
-        (torch.zeros(2, dtype=torch.uint8).view(torch.bits8), "type bits8, which cannot be measured"),
+        (torch.zeros(2, dtype=torch.uint8).view(torch.bits8), "type bits8, which are not supported"),
         (torch.nested.nested_tensor([torch.zeros(2)], layout=torch.jagged), "got a nested one; pad its rows"),
     ],
 )
@@ -441,7 +441,7 @@ def test_without_a_label_to_ignore_every_position_is_decided(weight, layout):
 def test_what_a_mask_hides_is_not_read():
     """A value that is hidden counted as if it were not; without one, a masked array is an array."""
     hidden = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
-    with pytest.raises(MetricInputError, match="predictions= an array with 1 masked values; leave out"):
+    with pytest.raises(MetricInputError, match="predictions= is an array with 1 masked values; leave out"):
         Outputs(Number(), predictions=hidden, target=[1.0, 2.0, 3.0])
     shown = np.ma.masked_array([1.0, 2.0], mask=False)
     assert Outputs(Number(), predictions=shown, target=[1.0, 2.0]).predictions.tolist() == [1.0, 2.0]

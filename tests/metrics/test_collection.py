@@ -258,7 +258,7 @@ def test_what_is_given_by_position_is_refused():
 @pytest.mark.parametrize("metrics", [None, 3])
 def test_what_is_no_list_of_metrics_is_refused(metrics):
     """By what it is."""
-    with pytest.raises(MetricInputError, match=f"takes a list of metrics, got {type(metrics).__name__}"):
+    with pytest.raises(MetricInputError, match=f"needs a list of metrics, got {type(metrics).__name__}"):
         MetricCollection(metrics, output=Binary())
 
 
@@ -283,7 +283,7 @@ def test_what_is_no_collection_or_state_does_not_merge():
 def test_a_misspelled_keyword_is_told_what_it_may_be():
     """Without its weights the batch would be measured as another one."""
     panel = MetricCollection(["accuracy"], output=Binary())
-    with pytest.raises(MetricInputError, match=r"asks for sample_weigth. Did you mean 'sample_weight'\?"):
+    with pytest.raises(MetricInputError, match=r"accepts sample_weigth. Did you mean 'sample_weight'\?"):
         panel.update(predictions=[1], target=[1], sample_weigth=[2.0])
 
 

@@ -101,7 +101,7 @@ def test_a_scheduler_that_cannot_be_is_refused(spec, error, text):
 @pytest.mark.parametrize("name", ["asha", "hyperband"])
 def test_halving_needs_the_number_of_epochs(name):
     """Tune's default of 100 would cut longer runs in silence."""
-    with pytest.raises(ConfigError, match="give epochs="):
+    with pytest.raises(ConfigError, match="set epochs="):
         make_scheduler(name, MINIMIZE)
     assert make_scheduler(name, MINIMIZE, 9).metric == "value"
     assert name in RAY_SCHEDULERS
