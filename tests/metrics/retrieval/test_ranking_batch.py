@@ -312,7 +312,8 @@ def test_an_item_stands_once_among_the_candidates_of_a_row(users, who):
     given = {"scores": torch.rand(2, 3), "target": [[4], [8]], "users": users}
     panel.update(**given, items=good)
     before = panel.compute()
-    with pytest.raises(MetricInputError, match=f"once, with -1 as padding; {who} contains item 8 twice; keep one"):
+    text = f"once, with -1 as padding; {who} contains item 8 twice; keep one"
+    with pytest.raises(MetricInputError, match=text):
         panel.update(**given, items=torch.tensor([[4, 9, 9], [8, 2, 8]]))
     assert panel.compute() == before and panel.rows == 2
 
