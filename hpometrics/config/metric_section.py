@@ -171,7 +171,7 @@ def anything(name: str) -> bool:
     return True
 
 
-OWN = Measure("as the engine says", None, "run")
+OWN = Measure("as the engine states", None, "run")
 """The optimized metric of a file that leaves it to its engine, an evaluation."""
 
 

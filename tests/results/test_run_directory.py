@@ -38,9 +38,9 @@ def test_it_is_private_and_says_what_it_is_about(home):
 def test_one_run_at_a_time(home):
     """A second one is refused while the first is at work, and welcome afterwards."""
     with opened(home):
-        with pytest.raises(ConfigError, match="another run is at work in it"), opened(home):
+        with pytest.raises(ConfigError, match="another run is using it"), opened(home):
             pass
-        with pytest.raises(ConfigError, match="another run is at work in it"), opened(home, fresh=True):
+        with pytest.raises(ConfigError, match="another run is using it"), opened(home, fresh=True):
             pass
     with opened(home):
         pass

@@ -56,7 +56,7 @@ def test_what_cannot_be_loaded_is_said(result, tmp_path):
     """No checkpoint, no complete trial, no run directory; without an object the best alone is returned."""
     model = torch.nn.Linear(1, 1)
     assert load_best(result.directory) == result.best
-    with pytest.raises(NotKeptError, match=r"trial 1 has no checkpoint; run\.checkpoint"):
+    with pytest.raises(NotKeptError, match=r"trial 1 has no checkpoint; call run\.checkpoint"):
         load_best(result.directory, model=model)
     nothing = SweepResult.read(written(tmp_path / "other", FOUR[3:]))
     with pytest.raises(NoFiniteValueError, match="no trial is complete"):

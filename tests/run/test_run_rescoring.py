@@ -231,7 +231,7 @@ def test_an_epoch_that_was_void_stays_so(tmp_path):
             "roc_auc",
             binary,
             "average_precision",
-            r"Scores\(\) \(it grows with the rows\); kept are",
+            r"Scores\(\) \(it grows with the rows\); the sweep stored: ",
         ),
         (Number(), "rmse", numbers, "mae", r"mae needs Errors\(measure='absolute'\)"),
     ],

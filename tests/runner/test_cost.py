@@ -232,7 +232,7 @@ def test_the_cheapest_within_the_error_is_picked(sweep, folder):
     for rule in ("cheapest_within_se", "one_se"):
         told = CliRunner().invoke(main, ["best", "runs/sweep", "--pick", rule])
         assert told.exit_code == 0 and f"by {rule}" in told.stdout
-    assert "the cheapest\n" in sweep(text, command="check").stdout
+    assert "the cheapest one\n" in sweep(text, command="check").stdout
 
 
 @pytest.mark.usefixtures("engine")

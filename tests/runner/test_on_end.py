@@ -130,7 +130,7 @@ def test_it_learns_of_failures(place, sweep, widths, budget, code, end):
 def test_a_failed_sweep_in_python_runs_it_too(place):
     """Before the error is raised."""
     (place / "sweep.yaml").write_text(file("backend: {list: [{width: 8}, {width: 10}]}\n"))
-    with pytest.raises(ValueError, match="failed alike"):
+    with pytest.raises(ValueError, match="failed with the same error"):
         Sweep.from_file("sweep.yaml", epochs=1).run(progress=False)
     assert ends() == ["sweep,failed,score,,,False"]
 

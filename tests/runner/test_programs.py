@@ -244,7 +244,7 @@ def test_one_file_may_serve_one_program_after_another(run):
         (
             "events",
             "{tensorboard: '{dir}/events', names: {accuracy: epoch_accuracy}}",
-            "is in train and in val",
+            "is in both train and val",
         ),
     ],
 )

@@ -176,8 +176,10 @@ def test_values_of_python_are_written_as_text(toy, folder):
 
 
 def test_a_failing_engine_is_raised(toy, capsys):
-    """After two trials that failed alike, with the line that raised."""
-    with pytest.raises(ValueError, match=r"(?s)failed alike.*toy_engine\.py:\d+.*\n  run\(\) of the Sweep"):
+    """After two trials that failed with the same error, with the line that raised."""
+    with pytest.raises(
+        ValueError, match=r"(?s)failed with the same error.*toy_engine\.py:\d+.*\n  run\(\) of the Sweep"
+    ):
         python_sweep(toy.always_fail).run(progress=False)
     assert capsys.readouterr().out == ""
 

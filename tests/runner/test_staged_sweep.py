@@ -204,7 +204,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",
             "at: last",
-            "engine.target: is an engine without an evaluation; name the metric in the file",
+            "engine.target: is an engine without an evaluation; name the metric in the sweep file",
         ),
         (
             "output: number, ",

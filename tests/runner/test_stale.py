@@ -352,7 +352,7 @@ budget: {epochs: 1, LIMIT}
     ("constraint", "limit", "words"),
     [
         ("score >= 8", "stale: 3", "none of its last 50 trials counts toward budget.stale"),
-        ("score >= 0", "cost: 9, cost_unit: {logged: price}", "counts for budget.cost"),
+        ("score >= 0", "cost: 9, cost_unit: {logged: price}", "counts toward budget.cost"),
     ],
     ids=["infeasible", "free"],
 )

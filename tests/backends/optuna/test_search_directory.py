@@ -115,7 +115,7 @@ def test_another_seed_in_a_storage_says_what_to_do(tmp_path, recorded):
     search(7, 1)
     for other in (8, None):
         with pytest.raises(
-            RecordError, match=f"with seed '7', now it is '{other}'; create another study, or g"
+            RecordError, match=f"with seed '7', but seed is '{other}' now; create another study, or use"
         ):
             search(other, 2)
     assert len(search(7, 2).trials) == 2
