@@ -80,7 +80,7 @@ def slug_objection(text: str) -> str | None:
     """Return the problem of a name; None if it is a slug.
 
     >>> slug_objection("digits-2"), slug_objection("nul.txt")
-    (None, "'nul.txt' is a device on Windows, where no directory can be called so")
+    (None, "'nul.txt' is a device on Windows, so no directory can have that name")
     """
     if not re.fullmatch(SLUG, text):
         short = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"

@@ -61,7 +61,7 @@ def held_out(
 
     >>> found = held_out({"accuracy": 0.75, "test:accuracy": 0.5}, "accuracy", Direction.MAXIMIZE, 0.75)
     >>> found.words
-    '0.25 worse than on validation: the optimism of the pick'
+    '0.25 worse than on validation, because the pick is optimistic'
     """
     name = f"{_TEST}{metric}"
     tested = values.get(name)

@@ -99,6 +99,6 @@ def test_the_page_is_printed():
     """`make index` has been run since the last change of a name."""
     assert (ROOT / "docs/reference/rankings.md").read_text(encoding="utf8") == rankings_page()
     assert (
-        "| `SetF` | `set_f` | Weighted harmonic mean" in rankings_page()
-        and "| `NumQ` | - | a count" in rankings_page()
+        "| `SetF` | `set_f` | Weighted harmonic mean of the precision" in rankings_page()
+        and "| `NumQ` | - | counts users" in rankings_page()
     )

@@ -104,10 +104,13 @@ def test_other_mappings_have_no_line(value):
 @pytest.mark.parametrize(
     ("assignment", "answer"),
     [
-        ("method=bayes", "unknown key 'method', as in a sweep of W&B; hpometrics init DIRECTORY --from FILE"),
+        (
+            "method=bayes",
+            "unknown key 'method', which belongs to a sweep of W&B; convert that file with hpometrics init",
+        ),
         (
             "hyperopt=1",
-            "unknown key 'hyperopt', as in a config of Ludwig; hpometrics init DIRECTORY --from FILE",
+            "unknown key 'hyperopt', which belongs to a config of Ludwig; convert that file with hpometrics",
         ),
         ("lr=3", "unknown key 'lr'; did you mean 'space.lr'?"),
     ],

@@ -63,8 +63,8 @@ def test_on_request_scikit_learn_splits(how, splitter):
 @pytest.mark.parametrize(
     ("arguments", "how", "message"),
     [
-        ((5, 1), {}, "from 2 to the number of rows, 5; got 1"),
-        ((5, 6), {}, "from 2 to the number of rows, 5; got 6"),
+        ((5, 1), {}, "between 2 and the number of rows, 5; got 1"),
+        ((5, 6), {}, "between 2 and the number of rows, 5; got 6"),
         ((5, 2.0), {}, "got 2.0"),
         ((5, 2), {"stratify": [0, 1]}, "stratify has a value for each of the 5 rows, got 2"),
         ((5, 2), {"groups": [0] * 6}, "groups has a value for each of the 5 rows, got 6"),

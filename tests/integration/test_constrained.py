@@ -129,6 +129,6 @@ def test_a_study_of_other_constraints_is_refused():
     study.optimize(objective, n_trials=1)
     other = OptunaObjective(make_train(), SPACE, metric=LOSS, constraints=["megabytes <= 7"])
     with pytest.raises(
-        RecordError, match="made with constraints 'megabytes <= 5', now it is 'megabytes <= 7'"
+        RecordError, match="created with constraints 'megabytes <= 5', but constraints is 'megabytes <= 7'"
     ):
         study.optimize(other, n_trials=1)

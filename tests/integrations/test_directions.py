@@ -83,10 +83,10 @@ class Plateau(Module):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"callbacks": [EarlyStopping("f1(average=macro)")]}, r"EarlyStopping\(mode='min'\) says minimize"),
+        ({"callbacks": [EarlyStopping("f1(average=macro)")]}, r"EarlyStopping\(mode='min'\) is minimize"),
         ({"callbacks": [ModelCheckpoint(monitor="ece", mode="max")]}, r"ModelCheckpoint\(mode='max'\)"),
         ({"callbacks": [EarlyStopping("val_loss", mode="max")]}, "val_loss must be minimized"),
-        ({"module": Plateau}, r"ReduceLROnPlateau\(mode='min'\) says minimize"),
+        ({"module": Plateau}, r"ReduceLROnPlateau\(mode='min'\) is minimize"),
     ],
     ids=["early stopping", "checkpoint", "logged", "schedule"],
 )

@@ -131,7 +131,7 @@ def test_numbers_and_vectors():
     errors = np.zeros((4, 2)), np.array([[3.0, 4.0]] * 4)
     assert tabnet_metric("rmse")()(*errors) == 3.5
     assert tabnet_metric("rmse(multioutput=pooled)")()(*errors) == pytest.approx(12.5**0.5)  # its own RMSE
-    with pytest.raises(MetricInputError, match="the target of a vector output has 2 dimension"):
+    with pytest.raises(MetricInputError, match="the target of a vector output must have 2 dimension"):
         mse(np.zeros(4), np.zeros((4, 2)))
     with pytest.raises(MetricInputError, match="shapes never broadcast"):
         mse(np.zeros(4), np.zeros(3))

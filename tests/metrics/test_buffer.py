@@ -161,7 +161,7 @@ SPOILED = {
         NonFiniteError,
         "hold 1 values that are nan",
     ),
-    "a label": (lambda b: b["target"].__setitem__(2, 4), MetricInputError, r"lie in 0\.\.3, got values from"),
+    "a label": (lambda b: b["target"].__setitem__(2, 4), MetricInputError, r"be in 0\.\.3, got values from"),
     "a row less": (lambda b: b.update(target=b["target"][1:]), MetricInputError, "shapes never broadcast"),
 }
 

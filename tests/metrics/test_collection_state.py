@@ -107,7 +107,7 @@ def test_a_foreign_state_is_refused_and_changes_nothing(state):
 
 def test_only_the_same_metrics_merge():
     """A collection of other metrics, or of the same class with other parameters, is refused by name."""
-    with pytest.raises(StateError, match="a state of own_gap does not fit"):
+    with pytest.raises(StateError, match="the state of own_gap does not match"):
         fed(collection("gap")).merge(fed(collection("own_gap")))
     scaled = [MetricCollection([ScaledGap(scale=scale)], Number()) for scale in (1.0, 2.0)]
     with pytest.raises(StateError):

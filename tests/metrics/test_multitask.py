@@ -51,7 +51,7 @@ def test_parts_that_differ_in_what_is_asked_or_named_are_refused():
     """Metrics that only one has, and tasks that only one names."""
     one = panel()
     one.update(task="a", **DECIDED)
-    with pytest.raises(StateError, match="does not fit"):
+    with pytest.raises(StateError, match="does not match"):
         panel("accuracy", "mcc").merge_state(one.state_dict())
     other = panel()
     other.update(**DECIDED)
@@ -87,7 +87,7 @@ def test_after_a_reset_nothing_is_left_of_the_tasks_before():
 
 
 @pytest.mark.parametrize(
-    ("task", "told"), [([], "each of 0 rows"), (7, "got int"), (iter("aaaa"), "got str")]
+    ("task", "told"), [([], "tasks for 0 rows"), (7, "got int"), (iter("aaaa"), "got str")]
 )
 def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
     """No row is dropped silently."""

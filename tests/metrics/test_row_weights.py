@@ -131,7 +131,7 @@ def test_soft_labels_are_for_those_who_read_them():
 @pytest.mark.parametrize(
     ("soft", "says"),
     [
-        (torch.tensor([[0.9, 0.3]]), "category target_probabilities sums to 1, one is off by 0.2"),
+        (torch.tensor([[0.9, 0.3]]), "category target_probabilities must sum to 1, one is off by 0.2"),
         (torch.tensor([0.9]), r"have the shape of its probabilities, \(1, 2\); got \(1,\)"),
         (torch.tensor([[1.5, -0.5]]), r"target_probabilities lie in \[0, 1\], got values from -0.5 to 1.5"),
     ],
@@ -261,7 +261,7 @@ def test_what_a_metric_reads_beside_follows_the_policy(name, extra):
 def test_what_torchmetrics_reads_beside_is_finite():
     """The data that were clustered, of which torchmetrics would make nan."""
     metric = get_metric("davies_bouldin", Clusters())
-    with pytest.raises(NonFiniteError, match="davies_bouldin: data= holds values that are nan"):
+    with pytest.raises(NonFiniteError, match="davies_bouldin: data= contains nan"):
         metric.update(predictions=[0, 1, 1], target=[0, 1, 1], data=[[0.0], [1.0], [torch.nan]])
 
 

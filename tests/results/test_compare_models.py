@@ -361,7 +361,7 @@ def test_companions_of_rows_are_the_same_in_each_file(files, tmp_path):
     write(tmp_path / "none.csv", FAR)
     assert "w.csv and v.csv have different weights, first in row 1" in command("w.csv", "v.csv", *base).stderr
     assert "w.csv has weights, but none.csv has none" in command("w.csv", "none.csv", *base).stderr
-    assert "have other clusters" in command("w.csv", "u.csv", *base, "--by", "user").stderr
+    assert "have different clusters" in command("w.csv", "u.csv", *base, "--by", "user").stderr
     assert "a file is named twice" in command("w.csv,w.csv", "u.csv,v.csv", *base).stderr
 
 

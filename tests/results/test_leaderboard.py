@@ -55,7 +55,8 @@ def test_the_result_table_of_a_terminal():
         " ----------------------------------------------------------\n"
         "    1      1   0.912735    0.812735       2  0.00123     ok\n"
         " ... 3 more in trials.csv\n"
-        " omitted at a width of 64 columns: depth, width; trials.csv has them\n"
+        " omitted at a width of 64 columns: depth, width; trials.csv has\n"
+        " them\n"
         " ^ higher is better, v lower is better"
     )
 

@@ -90,7 +90,7 @@ def test_what_is_not_kept_has_a_reason(swept):
 
 def test_rows_that_are_alike_have_no_interval():
     """Its length would be 0, whatever other rows are."""
-    with pytest.raises(NotKeptError, match="all rows of trial 1 are alike"):
+    with pytest.raises(NotKeptError, match="all rows of trial 1 have the same value"):
         _around(TrialInterval(1, 2, 0.8), Interval(0.8, 0.8, 0.8))
 
 

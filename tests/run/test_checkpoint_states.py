@@ -81,7 +81,8 @@ def test_a_run_that_does_not_take_the_state_is_refused(tmp_path):
     trained(tmp_path / "own", lr=1.0, weight=-1.0, epochs=1)
     Checkpoints(tmp_path / "own/checkpoints").adopt(0, tmp_path / "donor/checkpoints", seed=3)
     run = Run(metric=LOSS, directory=tmp_path / "own", epochs=2)
-    with pytest.raises(RunError, match=r"continues from the state of another trial, .* call run\.restore"), run:
+    text = r"continues from the state of another trial, .* call run\.restore"
+    with pytest.raises(RunError, match=text), run:
         for _ in run.epochs():
             run.log(loss=1.0)
 

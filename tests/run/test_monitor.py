@@ -240,7 +240,7 @@ def test_two_optimizers_have_names():
     for name, told in [
         (None, "the run is already watched;"),
         ("critic", "a watch is called 'critic'"),
-        ("a b", "a word"),
+        ("a b", "must be letters"),
     ]:
         with pytest.raises(RunError, match=told):
             run.watch(one, first, name=name)

@@ -434,7 +434,7 @@ def test_one_value_has_no_second_name():
     for metric in ("accuracy", "all/accuracy", "combined.accuracy"):
         run = Run(metric=metric, output=Binary(), defaults=False)
         for name in ("accuracy", "all/accuracy"):
-            with pytest.raises(RunError, match=f"'{name}' is measured by this run"):
+            with pytest.raises(RunError, match=f"this run already measures '{name}'"):
                 run.log(**{name: 1.0})
     with pytest.raises(RunError, match=r"'all/combined\.accuracy' is measured"):
         run.log(**{"all/combined.accuracy": 1.0})

@@ -352,10 +352,7 @@ def test_check_says_what_is_repeated(sweep):
 def test_one_standard_error_wants_repeats():
     """One run has no error."""
     [found] = problems_of(changed("[accuracy]", "[accuracy], pick: one_se"))
-    assert (
-        "metrics.pick: one_se needs the standard error over seeds; set budget.repeats, for example to 3 "
-        "budget.repeats"
-    ) in found
+    assert "metrics.pick: one_se needs the standard error over seeds; set budget.repeats" in found
 
 
 def test_an_engine_of_stages_has_no_repeats(sweep, folder):

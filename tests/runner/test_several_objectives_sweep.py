@@ -99,7 +99,7 @@ def test_best_by_one_metric_of_several_objectives(swept, folder):
     assert f"(trial {cheapest.number}, epoch 0)" in result.stdout
     assert "The sweep optimized roc_auc and cost" in result.stdout
     for arguments, said in (
-        (("--metric", "cost", "--pick", "knee"), "--metric cost picks itself"),
+        (("--metric", "cost", "--pick", "knee"), "--metric cost picks by another one"),
         (("--interval", "0.9"), "an interval needs one metric"),
         (("--pick", "nee"), "pick is best, one_se, cheapest_within_se, knee or the number of a trial, got"),
     ):

@@ -261,7 +261,7 @@ def test_refused_beforehand():
     listed = "".join(problems_of(f"{NEW}backend: {{list: [{{x: 1}}]}}\n"))
     assert "the list backend runs its list unchanged; leave from out" in listed
     learned = NEW.replace("runs/old", "{sweeps: [runs/old], values: true}, sampler: random")
-    assert "random learns from its own trials alone" in "".join(problems_of(learned))
+    assert "random learns only from its own trials" in "".join(problems_of(learned))
 
 
 @pytest.mark.ray

@@ -298,7 +298,7 @@ def test_a_mean_over_labels_of_ones_own_leaves_out_what_is_not_known():
 def test_without_being_told_it_is_refused():
     """-1 is no label; the message says how to make it none."""
     panel = MetricCollection(["f1(average=macro)"], Set(2))
-    with pytest.raises(MetricInputError, match=r"lie in 0..1, got .* -1 .*: set\(ignore_index=-1\)"):
+    with pytest.raises(MetricInputError, match=r"be in 0..1, got .* -1 .*: set\(ignore_index=-1\)"):
         panel.update(predictions=[[1, 0]], target=[[1, -1]])
 
 
@@ -306,5 +306,5 @@ def test_what_was_told_otherwise_does_not_merge():
     """Nor with what was told nothing."""
     panel = MetricCollection(["roc_auc"], Set(2, ignore_index=UNKNOWN))
     for other in (Set(2), Set(2, ignore_index=0)):
-        with pytest.raises(StateError, match=r"set\(ignore_index=.*\); give both the same output="):
+        with pytest.raises(StateError, match=r"set\(ignore_index=.*\) does not match .*; use the same"):
             panel.merge(MetricCollection(["roc_auc"], other))

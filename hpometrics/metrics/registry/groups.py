@@ -123,7 +123,7 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     if not members:
         needy = ", ".join(str(entry.example) for entry in entries) or "nothing"
         raise MetricNameError(
-            f"for a {group!r} output3, every metric of the group {feature_type} needs parameters or "
+            f"every metric of the group {group!r} for a {feature_type} output needs parameters or "
             f"further inputs; name the metrics, such as {needy}"
         )
     return members

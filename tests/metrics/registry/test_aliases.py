@@ -122,16 +122,16 @@ def test_a_combination_of_metrics_leads_to_ours(written, meant):
 def test_a_parameter_of_another_metric_leads_there():
     """Where few metrics take it; where many do, as `k`, none is named."""
     with pytest.raises(
-        MetricNameError, match=r"takes average, class\. It is a parameter of .*fbeta\(beta=...\)"
+        MetricNameError, match=r"it has average, class\. It is a parameter of .*fbeta\(beta=...\)"
     ):
         find_metric("f1(beta=0.5)", "binary")
     with pytest.raises(
-        MetricNameError, match=r"takes no parameters\. It is a parameter of huber\(delta=...\)$"
+        MetricNameError, match=r"has no parameters\. It is a parameter of huber\(delta=...\)$"
     ):
         find_metric("mae(delta=1)", "number")
-    with pytest.raises(MetricNameError, match=r"takes no parameters\. Did you mean 'hits@5'\?$"):
+    with pytest.raises(MetricNameError, match=r"has no parameters\. Did you mean 'hits@5'\?$"):
         find_metric("accuracy@5", "category")
-    with pytest.raises(MetricNameError, match=r"it takes no parameters$"):
+    with pytest.raises(MetricNameError, match=r"it has no parameters$"):
         find_metric("auc(k=3)", "ranking")
 
 

@@ -45,7 +45,7 @@ def test_a_choice_of_numbers_is_a_number():
     """`order=2` is 2, and 3 is none of the choices."""
     order = params_of(Optional)[2]
     assert order.check(2, "m") == 2
-    with pytest.raises(MetricNameError, match="order is one of 1, 2, got 3"):
+    with pytest.raises(MetricNameError, match="order must be one of 1, 2, got 3"):
         order.check(3, "m")
 
 

@@ -63,12 +63,12 @@ def test_a_name_is_made_canonical(name, canonical):
         ("zzz", UnknownMetricError, r"no metric 'zzz'.*metrics list --feature category` lists"),
         ("mse", UnknownMetricError, "not exist for a category output; it is a metric of number"),
         ("f1(average=marco)", MetricNameError, r"one of micro, .* got 'marco'; did you mean 'macro'\?"),
-        ("f1(avrage=macro)", MetricNameError, "f1 of category takes no 'avrage'; it takes average"),
+        ("f1(avrage=macro)", MetricNameError, "f1 of category has no parameter 'avrage'; it has average"),
         ("f1_macro(average=micro)", MetricNameError, r"means f1\(average=macro\), which fixes average"),
         ("hits", MetricNameError, "hits of category needs its k, as in hits@5"),
         ("hits@0", MetricNameError, "k .*0"),
         ("hits(k=3)@5", MetricNameError, "k"),
-        ("accuracy@5", MetricNameError, "accuracy of category takes no 'k'; it takes no parameters"),
+        ("accuracy@5", MetricNameError, "accuracy of category has no parameter 'k'; it has no parameters"),
         ("ece(bins=many)", MetricNameError, "bins is int, got 'many'"),
         ("ece(bins=0)", MetricNameError, "bins"),
         ("fbeta(beta=0, average=macro)", MetricNameError, "beta"),
@@ -180,7 +180,7 @@ def test_an_output_is_an_object_or_its_text(output):
         ("sample_metrics:GapSums", "is not registered; decorate the class with @register_metric"),
         ("math:pi", "is not registered|cannot be imported"),
         ("os:system", "is not registered|cannot be imported"),
-        ("sample_metrics:Gap(scale=2)", "not a metric name|takes no"),
+        ("sample_metrics:Gap(scale=2)", "not a metric name|has no parameter"),
     ],
 )
 def test_a_path_that_leads_to_no_metric_is_refused(path, message):
@@ -328,10 +328,12 @@ def test_capitals_of_a_ranking_do_not_hide_what_is_meant(written, feature, meant
 @pytest.mark.parametrize("feature", ["set", "binary"])
 def test_a_threshold_is_that_of_the_output(feature):
     """It decides for every metric of the output at once, so that none of them has one of its own."""
-    message = rf"takes no 'threshold'; .* that of the output, as in {feature}\(threshold=0.3\)"
+    message = (
+        rf"has no parameter 'threshold'; .* Set the threshold on the output, as in {feature}\(threshold=0.3\)"
+    )
     with pytest.raises(MetricNameError, match=message):
         find_metric("f1(average=macro, threshold=0.3)", feature)
-    with pytest.raises(MetricNameError, match=r"roc_auc of .* takes average, class, max_fpr$"):
+    with pytest.raises(MetricNameError, match=r"roc_auc of .* has average, class, max_fpr$"):
         find_metric("roc_auc(threshold=0.3)", feature)
 
 

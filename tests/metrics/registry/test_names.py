@@ -157,7 +157,7 @@ def test_a_part_of_a_name_is_text(part, thing):
 @pytest.mark.parametrize("thing", [3, None, "f1", ["f1"], [("metric", "f1")]])
 def test_a_name_in_parts_is_a_mapping(thing):
     """What is none is shown."""
-    with pytest.raises(MetricNameError, match=f"is a mapping, .*got {re.escape(repr(thing))}"):
+    with pytest.raises(MetricNameError, match=f"must be a mapping, .*got {re.escape(repr(thing))}"):
         MetricName.of_parts(thing)
 
 

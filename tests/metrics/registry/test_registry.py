@@ -338,7 +338,7 @@ def test_a_replaced_metric_answers_to_what_the_new_one_cannot_be():
         "f1": 1.0,  # the mean gap
         "f1(average=macro)": pytest.approx(1 / 3),  # 2/3 and 0, of the two classes that occur
     }
-    with pytest.raises(MetricNameError, match="takes no 'averge'"):
+    with pytest.raises(MetricNameError, match="has no parameter 'averge'"):
         find_metric("f1(averge=macro)", CATEGORY)
 
 

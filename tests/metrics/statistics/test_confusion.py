@@ -97,7 +97,7 @@ def test_labels_that_are_ids_are_refused(name):
     """A label of eleven digits names no class, and the state is as it was."""
     panel = MetricCollection([name], output=Category())
     panel.update(predictions=[0, 1], target=[0, 1])
-    with pytest.raises(MetricInputError, match=r"numbers of classes, got 99999999999; if these are ids"):
+    with pytest.raises(MetricInputError, match=r"must be class numbers, got 99999999999; if these are ids"):
         panel.update(predictions=[10**11 - 1], target=[2])
     assert panel.compute()[name].sum().item() in (1.0, 2.0)
 

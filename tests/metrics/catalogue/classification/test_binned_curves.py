@@ -108,6 +108,6 @@ def test_one_class_and_no_bins():
     """Undefined as the exact value is; a histogram has bins."""
     metric = get_metric("roc_auc_binned", "binary")
     metric.update(probabilities=torch.rand(4), target=torch.ones(4))
-    assert metric.compute().isnan() and "one class only" in metric.undefined_reason
+    assert metric.compute().isnan() and "a single class" in metric.undefined_reason
     with pytest.raises(MetricNameError, match="at least one bin, got bins=0"):
         get_metric("roc_auc_binned(bins=0)", "binary")

@@ -119,7 +119,7 @@ def test_a_class_without_rows_is_in_no_pair():
     assert metric.compute().item() == pytest.approx(np.mean(pairs), rel=1e-12)
     metric.reset()
     metric.update(probabilities=torch.tensor(case.probabilities), target=torch.zeros(80).long())
-    assert metric.compute().isnan() and "one class only" in metric.undefined_reason
+    assert metric.compute().isnan() and "a single class" in metric.undefined_reason
 
 
 @pytest.mark.parametrize(("rows", "seed", "ties"), SEEDS)

@@ -105,8 +105,8 @@ def test_log_cosh_of_the_smallest_and_the_largest(error, value):
     [
         ("mape", "a target is 0"), ("rmspe", "a target is 0"), ("wape", "every target is 0"),
         ("nrmse(normalization=mean)", "the mean of the target is 0"),
-        ("nrmse(normalization=range)", "the target's range is 0"),
-        ("nrmse(normalization=std)", "the target's std is 0"),
+        ("nrmse(normalization=range)", "the range of the target is 0"),
+        ("nrmse(normalization=std)", "the std of the target is 0"),
     ],
 )  # fmt: skip
 def test_no_share_of_zero(name, reason):

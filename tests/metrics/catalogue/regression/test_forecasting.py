@@ -77,7 +77,7 @@ def test_what_is_needed():
         metric.update(two, two, history=two)
     with pytest.raises(MetricInputError, match=r"needs scale= of shape \(2\), got \(3,\)"):
         metric.update(two, two, scale=torch.ones(3))
-    with pytest.raises(MetricInputError, match="msis reads lower=, upper= beside"):
+    with pytest.raises(MetricInputError, match="msis needs lower=, upper= beside"):
         get_metric("msis", Timeseries()).update(two, two, scale=torch.ones(2))
     with pytest.raises(MetricNameError, match="season must be a number of steps, at least 1, got 0"):
         get_metric("rmsse(season=0)", Timeseries())

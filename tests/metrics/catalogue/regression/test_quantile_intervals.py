@@ -68,7 +68,7 @@ def test_the_best_interval_has_the_right_quantiles():
 def test_both_ends_are_needed(name):
     """The message names both and the one that is missing."""
     metric = get_metric(name, Number())
-    with pytest.raises(MetricInputError, match=f"{name} reads lower=, upper= beside .*; upper= is missing"):
+    with pytest.raises(MetricInputError, match=f"{name} needs lower=, upper= beside .*; upper= is missing"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2))
     with pytest.raises(MetricInputError, match=r"reads lower= of shape \(2\), got \(2, 1\)"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2, 1), upper=torch.zeros(2))

@@ -96,7 +96,7 @@ def test_quantiles_are_needed():
     """The message says under which keyword."""
     metric = get_metric("mean_pinball", Number())
     with pytest.raises(
-        MetricInputError, match=r"mean_pinball reads quantiles= beside .*; quantiles= is missing"
+        MetricInputError, match=r"mean_pinball needs quantiles= beside .*; quantiles= is missing"
     ):
         metric.update(torch.ones(2), torch.ones(2))
     with pytest.raises(MetricInputError, match=r"reads quantiles= of shape \(2, any number\), got \(3, 4\)"):

@@ -82,5 +82,5 @@ def test_relevant_items_without_features_want_none():
 def test_features_are_asked_for(name):
     """The message names the argument."""
     metric = get_metric(name, Ranking())
-    with pytest.raises(MetricInputError, match=r"reads item_features, which .* Ranking\(item_features=...\)"):
+    with pytest.raises(MetricInputError, match=r"needs item_features, which .* Ranking\(item_features=...\)"):
         metric.update(torch.zeros(1, 3), [[0]])

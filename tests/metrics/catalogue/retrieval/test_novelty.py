@@ -116,7 +116,7 @@ def test_popularity_is_asked_for(name):
     """The message names the argument."""
     metric = get_metric(name, Ranking(num_users=5))
     with pytest.raises(
-        MetricInputError, match=r"reads item_popularity, which .* Ranking\(item_popularity=...\)"
+        MetricInputError, match=r"needs item_popularity, which .* Ranking\(item_popularity=...\)"
     ):
         metric.update(torch.zeros(1, 3), [[0]])
 
@@ -134,7 +134,7 @@ def test_the_number_of_users_is_asked_for():
 def test_more_interactions_than_users_are_refused():
     """A share of users above 1 would make novelty negative."""
     metric = get_metric("self_information@2", Ranking(item_popularity=torch.tensor([3, 8]), num_users=5))
-    with pytest.raises(MetricInputError, match="an item has 8 interactions of 5 users"):
+    with pytest.raises(MetricInputError, match="an item has 8 interactions from 5 users"):
         metric.update(torch.zeros(1, 2), [[0]])
 
 

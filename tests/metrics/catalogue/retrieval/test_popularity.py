@@ -144,7 +144,7 @@ def test_popularity_is_asked_for_before_anything_is_counted(name):
     """Also where it is needed only in the end."""
     metric = get_metric(f"{name}@2", Ranking())
     with pytest.raises(
-        MetricInputError, match=r"reads item_popularity, which .* Ranking\(item_popularity=...\)"
+        MetricInputError, match=r"needs item_popularity, which .* Ranking\(item_popularity=...\)"
     ):
         metric.update(torch.zeros(1, 3), [[0]])
 
@@ -159,5 +159,5 @@ def test_a_ratio_is_a_share(name):
 def test_popularity_counts_from_0():
     """A negative number of interactions is refused with the lowest."""
     metric = get_metric("arp@1", Ranking(item_popularity=torch.tensor([3, -2])))
-    with pytest.raises(MetricInputError, match="got 2 items, the lowest -2"):
+    with pytest.raises(MetricInputError, match="got 2 items, the lowest is -2"):
         metric.update(torch.zeros(1, 2), [[0]])

@@ -41,7 +41,7 @@ def test_data_that_was_clustered_is_an_extra():
     """Without it the metric says what it wants."""
     metric = get_metric("davies_bouldin", "clusters")
     labels = torch.tensor([0, 0, 1, 1])
-    with pytest.raises(MetricInputError, match="reads data= beside predictions and target; data= is missing"):
+    with pytest.raises(MetricInputError, match="needs data= beside predictions and target; data= is missing"):
         metric.update(labels, labels)
     metric.update(labels, labels, data=torch.tensor([[0.0], [1.0], [10.0], [11.0]]))
     assert metric.compute().item() == pytest.approx(0.1)  # (0.5 + 0.5) / 10

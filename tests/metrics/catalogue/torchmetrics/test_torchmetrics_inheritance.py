@@ -126,7 +126,7 @@ def test_a_class_whose_target_is_a_mapping_is_refused(name):
     row = next(row for row in ROWS if row.name == name)
     with (
         warnings.catch_warnings(action="ignore"),
-        pytest.raises(MetricInputError, match="target= is read as"),
+        pytest.raises(MetricInputError, match="target= must be a tensor"),
     ):
         row.feed(made(row, "image", True), given_to(row, "image"))
 
@@ -229,7 +229,7 @@ def test_further_arguments_of_update_go_by_position():
     assert metric.compute() == 3
     for args, kwargs in (((ones,) * 4, {}), ((ones,) * 3, {"counts": ones})):
         with pytest.raises(
-            MetricInputError, match=r"update takes preds, target, counts; got \d arguments by"
+            MetricInputError, match=r"update expects preds, target, counts; got \d arguments by"
         ):
             metric.update(*args, **kwargs)
     assert metric.compute() == 3
