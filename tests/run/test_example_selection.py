@@ -35,7 +35,7 @@ def test_nothing_is_kept_unless_asked_for(asked):
 )
 def test_what_is_no_form_is_refused(asked):
     """And shown."""
-    with pytest.raises(RunError, match=r"track_examples expects (true|whole numbers)"):
+    with pytest.raises(RunError, match=r"track_examples (must be true|expects whole numbers)"):
         plan_of(asked)
 
 

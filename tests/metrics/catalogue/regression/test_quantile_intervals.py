@@ -70,7 +70,7 @@ def test_both_ends_are_needed(name):
     metric = get_metric(name, Number())
     with pytest.raises(MetricInputError, match=f"{name} needs lower=, upper= beside .*; upper= is missing"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2))
-    with pytest.raises(MetricInputError, match=r"reads lower= of shape \(2\), got \(2, 1\)"):
+    with pytest.raises(MetricInputError, match=r"needs lower= of shape \(2\), got \(2, 1\)"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2, 1), upper=torch.zeros(2))
     with pytest.raises(NonFiniteError, match="lower= holds values that are nan or infinite"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.full((2,), torch.nan), upper=torch.zeros(2))

@@ -99,7 +99,7 @@ def test_quantiles_are_needed():
         MetricInputError, match=r"mean_pinball needs quantiles= beside .*; quantiles= is missing"
     ):
         metric.update(torch.ones(2), torch.ones(2))
-    with pytest.raises(MetricInputError, match=r"reads quantiles= of shape \(2, any number\), got \(3, 4\)"):
+    with pytest.raises(MetricInputError, match=r"needs quantiles= of shape \(2, any number\), got \(3, 4\)"):
         metric.update(torch.ones(2), torch.ones(2), quantiles=torch.ones(3, 4))
 
 
