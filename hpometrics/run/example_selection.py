@@ -284,7 +284,7 @@ def _parse_request(request: Any) -> _Settings | None:
     if isinstance(request, int):
         request = {"worst": request, "best": request}
     if not isinstance(request, Mapping) or not request.keys() <= {"worst", "best", "metric"}:
-        raise RunError(f"track_examples is {_FORMS}; got {request!r}")
+        raise RunError(f"track_examples must be {_FORMS}; got {request!r}")
     settings = _Settings(**request)
     counts = (settings.worst, settings.best)
     if any(type(count) is not int or count < 0 for count in counts) or not any(counts):

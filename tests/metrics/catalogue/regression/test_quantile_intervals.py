@@ -72,7 +72,7 @@ def test_both_ends_are_needed(name):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2))
     with pytest.raises(MetricInputError, match=r"needs lower= of shape \(2\), got \(2, 1\)"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.zeros(2, 1), upper=torch.zeros(2))
-    with pytest.raises(NonFiniteError, match="lower= holds values that are nan or infinite"):
+    with pytest.raises(NonFiniteError, match="lower= contains nan or infinite"):
         metric.update(torch.ones(2), torch.ones(2), lower=torch.full((2,), torch.nan), upper=torch.zeros(2))
 
 
