@@ -485,8 +485,7 @@ def check_trial_format(content: Any, path: Path) -> None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    facts = {name: value for name, value in content.items() if name != _DIGEST}
-    return digest_of(_encode(facts))
+    return digest_of(_encode({name: value for name, value in content.items() if name != _DIGEST}))
 
 
 def _page(content: Mapping[str, Any]) -> str:
@@ -496,8 +495,6 @@ def _page(content: Mapping[str, Any]) -> str:
 
 
 def _relative(path: Path | None, home: Path | None) -> str | None:
-    if path is None:
-        return None
-    if home is None or not path.absolute().is_relative_to(home.absolute()):
-        return str(path)
+    if path is None or home is None or not path.absolute().is_relative_to(home.absolute()):
+        return None if path is None else str(path)
     return str(path.absolute().relative_to(home.absolute()))

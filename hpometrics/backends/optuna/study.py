@@ -191,11 +191,9 @@ def check_origin(
     if before is None:
         _check_unmarked(study, metrics, space, adopt)
     elif before != now and not extend:
-        lines = "\n".join(_differences(before, now))
-        raise RecordError(
-            f"the study {name!r} was created with another space:\n{lines}\n"
-            "create another study, or use the space of this one"
-        )
+        advice = "create another study, or use the space of this one"
+        lines = "\n".join((*_differences(before, now), advice))
+        raise RecordError(f"the study {name!r} was created with another space:\n{lines}")
     if before != now:
         study.set_user_attr(SPACE, now)
 

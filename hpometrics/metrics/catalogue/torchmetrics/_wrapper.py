@@ -229,9 +229,7 @@ class Reference(Metric):
         inputs = read_inputs(batch, self.row.inputs, (*self.row.extras, *self.row.optional))
         for name, value in (("predictions", inputs.preds), *inputs.extras.items()):
             if len(value) != len(batch):
-                raise MetricInputError(
-                    f"{self.name}: the target has {len(batch)} rows, but {name} {len(value)}"
-                )
+                raise MetricInputError(f"{self.name}: target has {len(batch)} rows, but {name} {len(value)}")
             if name in inputs.extras and isinstance(value, Tensor):
                 check_finite(self, name, value)
         return inputs

@@ -104,7 +104,7 @@ def test_what_torchmetrics_refuses_is_our_error():
         MetricInputError, match="ssim rejected the batch: Predictions and targets are expected"
     ):
         get_metric("ssim", "image").update(torch.ones(2, 3, 9, 9), torch.ones(2, 9, 9))
-    with pytest.raises(MetricInputError, match="the target has 3 rows, but predictions 2"):
+    with pytest.raises(MetricInputError, match="target has 3 rows, but predictions 2"):
         get_metric("si_sdr", "audio").update(torch.ones(2, 50), torch.ones(3, 50))
 
 
