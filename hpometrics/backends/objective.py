@@ -265,7 +265,11 @@ class BaseObjective:
             cost: what the trials that have ended may cost, in the search's `cost_unit`; None is never
                 reached.
             is_open: whether nothing else ends the search, see `Limits`.
+
+        Raises:
+            RunError: see `check_limits`.
         """
+        check_limits(stale, cost)
         spec = self.trials.spec
         return Limits(self.optimized, spec.tol, spec.unit, stale, cost, is_open)
 
@@ -343,9 +347,8 @@ class ListObjective(BaseObjective):
             KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
             RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0.
         """
-        check_limits(stale, cost)
-        following, records = self._search_progress(progress), list[TrialRecord]()
         limits = self.limits(stale, cost)
+        following, records = self._search_progress(progress), list[TrialRecord]()
         with following.live(len(self.params)):
             for number, params in enumerate(self.params):
                 if limits.reached(records):

@@ -13,7 +13,16 @@ from ..exceptions import DirectionError, MetricNameError, UnknownMetricError
 from .registry.diagnostics import diagnostic
 from .registry.lookup import is_registered
 from .registry.names import MetricName
-from .registry.scope import ALL_TASKS, COMBINED, VALIDATION, ScopedMetric, Types, check_task, resolve_in_scope
+from .registry.scope import (
+    ALL_TASKS,
+    COMBINED,
+    VALIDATION,
+    ScopedMetric,
+    Types,
+    check_task,
+    direction_problem,
+    resolve_in_scope,
+)
 
 Weight = float | Mapping[str, Any]
 """A number above 0, or `{"weight": 0.5, "direction": "minimize"}` for a value that has no direction."""
@@ -296,8 +305,8 @@ def _agree_on_direction(
             f"combine: {name} has no direction, so its sign is unknown; state one: "
             f"{_format_direction(name, weight)}"
         )
-    if requested not in (None, direction):
-        raise DirectionError(f"combine: {name} must be {direction.value}d, but direction is {requested}")
+    if problem := direction_problem(name, direction, requested, "direction"):
+        raise DirectionError(f"combine: {problem}")
     return direction
 
 

@@ -423,7 +423,7 @@ def fresh_models(
         except NotKeptError as err:
             why = str(err)
     if why:
-        return [], f"compared by the training of each trial in the search, which luck has picked: {why}"
+        return [], f"compared by the training of each trial in the search, luck included, because {why}"
     shared = len({tuple(run.seed for run in side.fresh[:count]) for side in sides}) == 1
     seeds = "the same seeds" if shared else "seeds of their own"
     return models, f"compared by {count} fresh trainings of each, under {seeds}"

@@ -52,7 +52,7 @@ def test_a_metric_is_named_by_alias_or_in_parts():
     [
         (
             "{metric: roc_auc, direction: minimize}",
-            "roc_auc must be maximized, but direction is minimize",
+            "roc_auc must be maximized, but direction minimizes it",
         ),
         ("rmse", "'rmse' does not exist for a binary output; it is a metric of number"),
         ("{metric: rmse, direction: minimize}", "'rmse' does not exist for a binary output"),

@@ -155,7 +155,7 @@ def test_directions_and_names_are_the_registrys():
 def test_a_direction_may_be_supplied_and_not_overruled():
     """Confidence has none of its own; accuracy has."""
     assert registered("confidence", output=Category(2), direction="minimize").direction is MINIMIZE
-    with pytest.raises(HpometricsError, match="accuracy must be maximized, but direction= is minimize"):
+    with pytest.raises(HpometricsError, match="accuracy must be maximized, but direction= minimizes it"):
         registered("accuracy", output=Category(2), direction="minimize")
     assert registered("confidence", output=Category(2), objective="minimize").objective is MINIMIZE
     with pytest.raises(DirectionError, match="confidence: direction says min, but objective says max"):

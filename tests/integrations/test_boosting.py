@@ -202,9 +202,9 @@ def test_numbers_are_read_as_predictions():
 
 def test_lightgbm_in_the_wrong_direction_is_refused():
     """LightGBM says which way it optimizes; the error names both."""
-    with pytest.raises(DirectionError, match="validation-auc must be minimized, but LightGBM is maximize"):
+    with pytest.raises(DirectionError, match="validation-auc must be minimized, but LightGBM maximizes it"):
         lightgbm(Run(metric=Reported("validation-auc", MINIMIZE)))
-    with pytest.raises(DirectionError, match="-binary_logloss must be maximized, but LightGBM is minimize"):
+    with pytest.raises(DirectionError, match="-binary_logloss must be maximized, but LightGBM minimizes it"):
         lightgbm(Run(metric=Reported("validation-binary_logloss", MAXIMIZE)))
 
 

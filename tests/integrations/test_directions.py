@@ -55,7 +55,7 @@ def test_the_run_knows_better_than_the_name():
     check_monitor(spec, "odd_loss", MAXIMIZE, "mode='max'")
     check_monitor(spec, "anything", MINIMIZE, "mode='min'")
     with pytest.raises(
-        DirectionError, match=r"accuracy must be maximized, but mode='min' is minimize; .*moni"
+        DirectionError, match=r"accuracy must be maximized, but mode='min' minimizes it; .*moni"
     ):
         check_monitor(spec, "accuracy", MINIMIZE, "mode='min'")
 
@@ -83,10 +83,10 @@ class Plateau(Module):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"callbacks": [EarlyStopping("f1(average=macro)")]}, r"EarlyStopping\(mode='min'\) is minimize"),
+        ({"callbacks": [EarlyStopping("f1(average=macro)")]}, r"EarlyStopping\(mode='min'\) minimizes it"),
         ({"callbacks": [ModelCheckpoint(monitor="ece", mode="max")]}, r"ModelCheckpoint\(mode='max'\)"),
         ({"callbacks": [EarlyStopping("val_loss", mode="max")]}, "val_loss must be minimized"),
-        ({"module": Plateau}, r"ReduceLROnPlateau\(mode='min'\) is minimize"),
+        ({"module": Plateau}, r"ReduceLROnPlateau\(mode='min'\) minimizes it"),
     ],
     ids=["early stopping", "checkpoint", "logged", "schedule"],
 )
@@ -112,7 +112,9 @@ def test_transformers_in_the_wrong_direction_is_refused(stated, tmp_path):
     """What it guesses from the name is refused as what the user says."""
     callback = TransformersCallback(Run(**FACTS))
     trainer = hf_trainer(callback, 2, tmp_path, Labeled(), metric_for_best_model="eval_ece", **stated)
-    with pytest.raises(DirectionError, match="ece must be minimized, but greater_is_better=True is maximize"):
+    with pytest.raises(
+        DirectionError, match="ece must be minimized, but greater_is_better=True maximizes it"
+    ):
         trainer.train()
 
 

@@ -110,6 +110,6 @@ def test_a_net_without_validation_is_refused():
 def test_the_wrong_direction_is_refused():
     """Skorch takes less for better unless it is told."""
     run = Run(**FACTS)
-    with pytest.raises(DirectionError, match=r"EarlyStopping\(lower_is_better=True\) is minimize"):
+    with pytest.raises(DirectionError, match=r"EarlyStopping\(lower_is_better=True\) minimizes it"):
         fit(run, 2, [lambda _: EarlyStopping("f1(average=macro)")])
     assert run.history == ()

@@ -483,5 +483,5 @@ def test_contenders_are_compared_by_their_fresh_trainings(sweep, folder):
     (other,) = {0, 1, 2} - {one["trial"] for one in end["standings"]}
     single = command(sides[0], f"runs/sweep:{other}")
     assert single.exit_code == 0, single.output
-    said = f"which luck has picked: runs/sweep:{other} was not trained again"
+    said = f"luck included, because runs/sweep:{other} was not trained again"
     assert said in single.stdout and "trainings each" not in single.stdout

@@ -314,7 +314,7 @@ def test_values_recorded_per_example_are_terms_of_each_task():
         ({"cost": 1}, r"If the engine reports it, state its direction: \{cost: \{weight: 1, direction: min"),
         (
             {"exps": {"weight": 1, "direction": "min"}},
-            "exps must be maximized, but direction is minimize",
+            "exps must be maximized, but direction minimizes it",
         ),
         ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are the same value, f1; give it one weight"),
         ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy must have a weight and a direction, got sign"),

@@ -48,13 +48,13 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
             "roc_auc",
             {"direction": "minimize"},
             DirectionError,
-            "roc_auc must be maximized, but direction= is minimize",
+            "roc_auc must be maximized, but direction= minimizes it",
         ),
         (
             LOSS,
             {"direction": "maximize"},
             DirectionError,
-            "loss must be minimized, but direction= is maximize",
+            "loss must be minimized, but direction= maximizes it",
         ),
         (
             {"metric": "x", "direction": "min"},

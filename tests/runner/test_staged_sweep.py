@@ -199,7 +199,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "{metric: toy_stages:Near, direction: minimize}",
-            "metrics: toy_stages:Near must be maximized, but direction is minimize",
+            "metrics: toy_stages:Near must be maximized, but direction minimizes it",
         ),
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",

@@ -27,7 +27,7 @@ from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
 from ..live_table import SearchProgress
-from ..objective import BaseObjective, check_limits
+from ..objective import BaseObjective
 from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
@@ -196,7 +196,6 @@ class RayObjective(BaseObjective):
         if reuse_actors is None:
             reuse_actors = not per_trial.get("gpu") if course.reuses_actors is None else course.reuses_actors
         losses = self._losses(run_config, take, most_deaths)
-        check_limits(stale, cost)
         if cost is not None and self.trials.directory is None:
             raise RunError("the cost on Ray needs a record for each trial; set directory=")
         progress = run_config is None if progress is None else progress

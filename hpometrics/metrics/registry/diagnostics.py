@@ -8,6 +8,7 @@ from typing import Literal
 from ...direction import MAXIMIZE, MINIMIZE, Direction
 from ...exceptions import DirectionError, MetricNameError
 from .names import MetricName
+from .scope import direction_problem
 
 OverRanks = Literal["sum", "mean", "max", "min", "first", "pooled"]
 
@@ -66,8 +67,8 @@ def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction
         raise DirectionError(
             f"{name} has no direction; write {{metric: {name}, direction: minimize}} or maximize"
         )
-    if own is not None and direction not in (None, own):
-        raise DirectionError(f"{name} must be {own.value}d, but direction is {direction}")
+    if problem := direction_problem(name, own, direction, "direction"):
+        raise DirectionError(problem)
     return own or direction  # type: ignore[return-value]  # one of the two is there
 
 

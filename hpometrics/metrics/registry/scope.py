@@ -210,4 +210,4 @@ def direction_problem(
     """
     if own is None or stated is None or own is stated:
         return None
-    return f"{name} must be {own.value}d, but {where} is {stated.value}"
+    return f"{name} must be {own.value}d, but {where} {stated.value}s it"

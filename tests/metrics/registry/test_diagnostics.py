@@ -57,7 +57,7 @@ def test_a_search_may_optimize_one(name, stated, direction):
             None,
             r"gpu_mem has no direction; write \{metric: gpu_mem, direction: minimize\}",
         ),
-        ("exps", "minimize", "exps must be maximized, but direction is minimize"),
+        ("exps", "minimize", "exps must be maximized, but direction minimizes it"),
     ],
 )
 def test_a_direction_that_is_missing_or_wrong(name, stated, told):
