@@ -115,7 +115,7 @@ def test_a_minimized_metric_says_so():
     )
     assert objective.direction is MINIMIZE
     assert objective.create_study().direction is optuna.study.StudyDirection.MINIMIZE
-    with pytest.raises(DirectionError, match="Distance must be minimized, but direction= maximizes it"):
+    with pytest.raises(DirectionError, match="Distance must be minimized, but direction= is maximize"):
         objective.create_study(direction="maximize")
 
 

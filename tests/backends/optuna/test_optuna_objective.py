@@ -38,7 +38,7 @@ def test_the_study_has_the_metrics_direction():
 def test_another_direction_is_refused_with_both_facts():
     """In `create_study`, and in a study that was made elsewhere."""
     objective = objective_of()
-    with pytest.raises(DirectionError, match="loss must be minimized, but direction= maximizes it"):
+    with pytest.raises(DirectionError, match="loss must be minimized, but direction= is maximize"):
         objective.create_study(direction="maximize")
     with pytest.raises(DirectionError, match="directions= is minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
