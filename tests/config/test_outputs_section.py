@@ -174,7 +174,7 @@ def test_what_is_tracked_may_be_of_any_place():
         ("test:combined.loss", "a combination uses validation values; write combined.loss"),
         (
             "{metric: combined.loss, direction: maximize}",
-            "combined.loss must be minimized, but direction is max",
+            "combined.loss must be minimized, but direction maximizes it",
         ),
         ("{combine: {}}", "combine needs a weight for each metric"),
         ("{combine: {accuracy: -1}}", "the weight of accuracy must be a number above 0, got -1"),
@@ -188,7 +188,7 @@ def test_what_is_tracked_may_be_of_any_place():
             "{combine: {gpu_mem: 0.5}}",
             "gpu_mem has no direction, so its sign is unknown; state one: {gpu",
         ),
-        ("{combine: {accuracy: {weight: 1, direction: min}}}", "must be maximized, but direction is min"),
+        ("{combine: {accuracy: {weight: 1, direction: min}}}", "but direction minimizes it"),
         ("{combine: {accuracy: {wait: 1}}}", "accuracy must have a weight and a direction, got wait"),
         (
             "{combine: {accuracy: 1, intent.accuracy: 1}}",
