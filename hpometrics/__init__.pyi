@@ -123,7 +123,7 @@ from .records.trial_record import (
     TrialRecord as TrialRecord,
     TrialState as TrialState,
 )
-from .results.compare_models import compare as compare
+from .results.compare.models import compare as compare
 from .results.sweep_result import SweepResult as SweepResult, load_best as load_best
 from .run.metric_spec import Reported as Reported
 from .run.reporter import ListReporter as ListReporter, Reporter as Reporter

@@ -181,7 +181,7 @@ def _compare_users(
     directory: Path, trials: tuple[int, int], request: _Request, gate: bool, as_json: bool
 ) -> bool:
     """Compare two trials user by user; return False if their output has no users."""
-    from ..results.compare_trials import compare_trials, has_users
+    from ..results.compare.users import compare_trials, has_users
 
     if not has_users(directory, trials):
         return False
@@ -200,7 +200,7 @@ def _compare_users(
 def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
     if request.by is not None:
         raise click.UsageError("--by groups the users of two trials; leave it out when you compare sweeps")
-    from ..results.compare_sweeps import compare_sweeps
+    from ..results.compare.sweeps import compare_sweeps
 
     comparison = compare_sweeps(directories, request.level)
     _print(comparison, as_json)
@@ -209,7 +209,7 @@ def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -
 
 
 def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_json: bool) -> None:
-    from ..results.compare_models import compare_predictions
+    from ..results.compare.models import compare_predictions
 
     comparisons = compare_predictions(
         [tuple(model.split(",")) if "," in model and not Path(model).exists() else model for model in models],

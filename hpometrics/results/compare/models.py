@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..direction import Direction
-from ..exceptions import ConfigError, NotKeptError
-from ..metrics.features import OutputFeature, parse_feature
-from ..metrics.registry.lookup import find_metric
-from ..metrics.retrieval.comparison import Comparison, compare as compare_users
-from ..metrics.retrieval.per_user import PerUser
-from ..scoring.files import MEMORY
-from ..scoring.prediction_sets import (
+from ...direction import Direction
+from ...exceptions import ConfigError, NotKeptError
+from ...metrics.features import OutputFeature, parse_feature
+from ...metrics.registry.lookup import find_metric
+from ...metrics.retrieval.comparison import Comparison, compare as compare_users
+from ...metrics.retrieval.per_user import PerUser
+from ...scoring.files import MEMORY
+from ...scoring.prediction_sets import (
     PredictionSet,
     align,
     as_clusters,
@@ -28,12 +28,12 @@ from ..scoring.prediction_sets import (
     read_row_values,
     read_sets,
 )
-from ..selection.intervals import Scale
-from ..selection.model_comparison import Correction, ModelComparison, corrected_together
-from ..selection.model_rows import ModelRows, compare_models
-from ..selection.two_way import numbered
-from .compare_trials import StoredTrial, fresh_models, scale_of
-from .rescoring import MetricRequest, parse_request
+from ...selection.intervals import Scale
+from ...selection.model_comparison import Correction, ModelComparison, corrected_together
+from ...selection.model_rows import ModelRows, compare_models
+from ...selection.two_way import numbered
+from ..rescoring import MetricRequest, parse_request
+from .stored_trial import StoredTrial, fresh_models, scale_of
 
 _LARGEST = 1e150  # whose square is a number too
 

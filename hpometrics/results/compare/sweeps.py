@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._formatting import aligned, column, listed, number, plural, spread
-from .._redaction import is_secret, label_secrets
-from .._text import printable
-from ..config.yaml_text import format_exact
-from ..direction import ARROWS, Direction
-from ..exceptions import ConfigError
-from ..records.trial_record import TrialRecord
-from ..selection.confirmation import Confirmation
-from ..selection.intervals import Significance, TrialInterval
-from .best import record_of
-from .export import values_shown
-from .leaderboard import where
-from .manifest import Resolved
-from .rescoring import MetricRequest
-from .run_directory import RunDirectory
-from .status import Outcome, counts
-from .verdict import LEVEL, Source, draw_between
+from ..._formatting import aligned, column, listed, number, plural, spread
+from ..._redaction import is_secret, label_secrets
+from ..._text import printable
+from ...config.yaml_text import format_exact
+from ...direction import ARROWS, Direction
+from ...exceptions import ConfigError
+from ...records.trial_record import TrialRecord
+from ...selection.confirmation import Confirmation
+from ...selection.intervals import Significance, TrialInterval
+from ..best import record_of
+from ..export import values_shown
+from ..leaderboard import where
+from ..manifest import Resolved
+from ..rescoring import MetricRequest
+from ..run_directory import RunDirectory
+from ..status import Outcome, counts
+from ..verdict import LEVEL, Source, draw_between
 
 _HOW = "add --interval 0.95 to test whether the difference is significant"
 
@@ -171,7 +171,7 @@ def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significa
 
 def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) -> Significance | None:
     """Return the verdict on two winners by their fresh trainings; None if those kept no rows."""
-    from .compare_trials import (  # with torch, which values of the record do not need
+    from .stored_trial import (  # with torch, which values of the record do not need
         StoredTrial,
         fresh_models,
     )

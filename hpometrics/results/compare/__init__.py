@@ -1,0 +1,1 @@
+"""Comparisons of models, of sweeps, and of two trials user by user."""
