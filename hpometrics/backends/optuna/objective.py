@@ -32,7 +32,7 @@ from .prior import Source, warm_start as learn_from
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_origin, check_study, study_records, without_notices, write_panel, write_result
-from .trial_queue import TrialFileLocks, reclaim
+from .trial_queue import Participant, TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 _FIRST_LOCK = Lock()
@@ -146,11 +146,11 @@ class OptunaObjective(BaseObjective):
                 err.add_note("objective.attach(study) checks this before a trial is drawn")
                 log_without_traceback(err)
                 raise
-        params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
         if live:
             self._lock(trial.number)
         try:
+            params = self.space.suggest(trial)
             reporter = OptunaReporter(trial, keeps_panel=False, following=self._following)
             record, error = self.trials.run(params, reporter, keep=live)
         finally:
@@ -216,18 +216,24 @@ class OptunaObjective(BaseObjective):
         if study is not self._study:
             self._check(study)  # before a trial is asked for
 
+        def begin(trial: optuna.Trial) -> tuple[int, Mapping[str, Any]]:
+            self._lock(trial.number)
+            return trial.number, self.space.suggest(trial)
+
         def lead(trial: optuna.Trial) -> float | tuple[float, ...]:
-            ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
+            ranks.from_first(partial(begin, trial))
             try:
                 return self(trial)
             except KeyboardInterrupt as err:
                 raise _Interrupted from err
 
         quietly = without_notices if progress else nullcontext
+        home = self.trials.directory
+        participant = None if home is None else Participant(home / ".locks" / "processes")
         try:
             self._following = self._search_progress(progress, study_records(study) if progress else ())
             with self._following.live(n_trials):
-                for orphan in iter(lambda: reclaim(study, self._take), None):
+                for orphan in iter(lambda: reclaim(study, partial(self._take_orphan, participant)), None):
                     finish(study, orphan, lead, arguments.get("catch", ()))
                 is_open = n_trials is None and arguments.get("timeout") is None
                 if n_trials is not None:
@@ -249,7 +255,20 @@ class OptunaObjective(BaseObjective):
         finally:
             self._following = SearchProgress()
             self._unlock(*self._at_work)
+            if participant is not None:
+                participant.leave()
         ranks.from_first(_no_trial)
+
+    def _take_orphan(self, participant: Participant | None, number: int) -> bool:
+        """Lock a running trial whose process died; return False if it may be alive.
+
+        A process locks a trial just after Optuna has added it. A trial without files may be one that another
+        process is about to lock.
+        """
+        home = self.trials.directory_of(number)
+        if home is None or participant is None or not (home.exists() or participant.alone()):
+            return False
+        return self._take(number)
 
     def _take(self, number: int) -> bool:
         """Lock a trial for this thread; return False if another process has it, or without a directory.

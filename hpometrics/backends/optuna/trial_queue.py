@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -427,3 +428,28 @@ class TrialFileLocks:
         lock = self._locks.pop(number)
         self._resting.discard(lock)
         lock.release()
+
+
+class Participant:
+    """This process among those that ask one study for trials, each of which holds the lock of a file.
+
+    Args:
+        folder: the folder of these locks.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._locks = folder, TrialFileLocks(folder)
+        self._own = next(filter(self._locks.take, itertools.count()))
+
+    def alone(self) -> bool:
+        """Return whether no other process asks the study for trials."""
+        others = {int(path.name) for path in self._folder.iterdir() if path.name.isdecimal()} - {self._own}
+        for number in others:
+            if not self._locks.take(number):
+                return False
+            self._locks.release(number)
+        return True
+
+    def leave(self) -> None:
+        """Unlock the file: this process asks for no more trials."""
+        self._locks.release(self._own)

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
@@ -16,7 +17,7 @@ from threading import Barrier, get_ident
 import optuna
 import pytest
 import torch
-from forked import Forked
+from forked import LONG, Forked
 from level_search import LOSS, SPACE, level, objective_of
 from optuna.trial import TrialState as OptunaState
 
@@ -119,6 +120,43 @@ def test_another_seed_in_a_storage_says_what_to_do(tmp_path, recorded):
         ):
             search(other, 2)
     assert len(search(7, 2).trials) == 2
+
+
+class StuckSampler(optuna.samplers.RandomSampler):
+    """A sampler that never draws the first trial, which the storage has by then; again it draws all."""
+
+    def __init__(self, asked: Path) -> None:
+        super().__init__(seed=1)
+        self._asked = asked
+
+    def before_trial(self, study, trial):
+        if not self._asked.exists():
+            self._asked.touch()
+            time.sleep(LONG)
+
+
+def search_beside(folder: Path, trials: int) -> None:
+    """One of several processes that optimize a study together."""
+    objective = objective_of(directory=folder / "s")
+    study = objective.create_study(
+        storage=f"sqlite:///{folder / 'study.db'}",
+        study_name="s",
+        load_if_exists=True,
+        sampler=StuckSampler(folder / "asked"),
+    )
+    objective.optimize(study, n_trials=trials)
+
+
+def test_a_trial_that_another_process_has_just_asked_for_is_not_taken(tmp_path):
+    """Between Optuna's `ask` and the lock of the trial; where its process is dead, it is."""
+    first = Forked(tmp_path, search_beside, tmp_path, 1)
+    assert first.waits_for((tmp_path / "asked").exists)
+    search_beside(tmp_path, 2)
+    study = optuna.load_study(storage=f"sqlite:///{tmp_path / 'study.db'}", study_name="s")
+    assert [trial.state.name for trial in study.trials] == ["RUNNING", "COMPLETE"]
+    first.killed()
+    search_beside(tmp_path, 2)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE"]
 
 
 def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
