@@ -101,6 +101,16 @@ class Forked:
         out, err = ((self._prints / name).read_text(encoding="utf8") for name in ("out", "err"))
         return CompletedProcess([], code, out, err)
 
+    def killed_when(self, condition: Callable[[], bool]) -> bool:
+        """Kill it at a moment when something is the case; False if it ends before."""
+        while self.lives(0.01):
+            self.send(signal.SIGSTOP)
+            if self.stops() and condition():
+                self.killed()
+                return True
+            self.send(signal.SIGCONT)
+        return False
+
     def killed(self) -> int:
         """Kill it at once."""
         self.send(signal.SIGKILL)

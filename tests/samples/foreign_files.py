@@ -127,3 +127,14 @@ EXAMPLES = {
         ("Choice", {"name": "learning_rate", "values": [1e-2, 1e-3, 1e-4], "ordered": True}),
     ),
 }
+
+
+def tune_state_since(file: Path, home: Path) -> bool:
+    """Say whether Tune has written a whole state of the experiment since a file was written."""
+    states = sorted(home.glob("experiment_state-*.json"))
+    if not states or states[-1].stat().st_mtime_ns <= file.stat().st_mtime_ns:
+        return False
+    try:
+        return bool(json.loads(states[-1].read_bytes()))
+    except ValueError:
+        return False  # Tune is writing it

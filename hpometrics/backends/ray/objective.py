@@ -33,7 +33,7 @@ from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
 from ..registry import check_prune_by, check_several, dominance_rule
-from .own_tuner import check_unsteered, checkpoint_of
+from .own_tuner import check_restorable, check_unsteered, checkpoint_of
 from .pbt import History, MemberLog, Population, TrialLog
 from .replay import Replay
 from .schedulers import DominanceScheduler, Reallocating, Settled, make_scheduler
@@ -260,7 +260,11 @@ class RayObjective(BaseObjective):
             resources: as they were passed to `tuner`.
             name: as it was passed to `tuner`.
             options: further arguments of `tune.Tuner.restore`, such as `resume_errored`.
+
+        Raises:
+            RecordError: Tune was killed while it wrote the state of the experiment.
         """
+        check_restorable(Path(path))
         start_ray()
         trainable = self._trainable(name or _name_of(self.trials.train), Course())
         trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from ray import tune
 
 from ..._text import did_you_mean
-from ...exceptions import DirectionError, RunError
+from ...exceptions import DirectionError, RecordError, RunError
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in
 from ...run.spec import RunSpec
 from ...selection.rules import At
@@ -49,6 +50,26 @@ def tune_config(
         )
     judge = Settled(make_scheduler(scheduler, direction, epochs))
     return tune.TuneConfig(metric=PICKED, mode=direction.mode, scheduler=judge, **settings)
+
+
+def check_restorable(path: Path) -> None:
+    """Refuse an experiment whose newest state is cut off: Tune would begin again, without its trials.
+
+    Args:
+        path: the folder of the experiment; nothing is checked of one in another storage.
+
+    Raises:
+        RecordError: Tune was killed while it wrote the state.
+    """
+    states = sorted(path.glob("experiment_state-*.json"))
+    if not states:
+        return
+    try:
+        json.loads(states[-1].read_bytes())
+    except ValueError:
+        first = len(states) == 1
+        fix = "start the search again with a tuner" if first else "remove it to restore the state before it"
+        raise RecordError(f"{states[-1]}: Tune was killed while it wrote this state; {fix}") from None
 
 
 def check_unsteered(spec: RunSpec, settings: Mapping[str, Any]) -> None:

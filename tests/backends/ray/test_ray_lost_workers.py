@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_files import tune_state_since
 from forked import Forked
 from matrix import EXHAUSTIVE
 from ray import tune
@@ -113,12 +114,6 @@ def ledger(folder: Path, level: int = 0) -> list[int]:
     return [epoch for trained, epoch in lines if trained == level]
 
 
-def written_since(file: Path, home: Path) -> bool:
-    """Say whether Tune has written the state of the experiment after a file."""
-    states = [path.stat().st_mtime_ns for path in home.glob("experiment_state-*.json")]
-    return max(states, default=0) > file.stat().st_mtime_ns
-
-
 def check_whole(results: tune.ResultGrid, objective: RayObjective) -> None:
     """Check that there are two trials without an error, and each epoch of them once."""
     assert [result.error for result in results] == [None, None]
@@ -196,8 +191,7 @@ def test_a_restored_tuner_goes_on_after_losses(ray_cluster, tmp_path):
     driver = Forked(tmp_path, die_and_fit, ray_cluster, str(tmp_path), prints=tmp_path)
     held = (tmp_path / "ledger").exists
     assert driver.waits_for(lambda: held() and 2 in ledger(tmp_path)), (tmp_path / "err").read_text()
-    assert driver.waits_for(lambda: written_since(tmp_path / "ledger", tmp_path / "own"))
-    driver.killed()
+    assert driver.killed_when(lambda: tune_state_since(tmp_path / "ledger", tmp_path / "own"))
     plan_ends(tmp_path, "kill", 2, 3)
     (result,) = make_objective(tmp_path).restore(tmp_path / "own").fit()
     assert result.error is None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_files import tune_state_since
 from forked import Forked
 from matrix import EXHAUSTIVE
 from ray import tune
@@ -19,7 +20,7 @@ from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.own_tuner import best_result, tune_config
 from hpometrics.backends.ray.reporter import TuneReporter
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import DirectionError, RunError
+from hpometrics.exceptions import DirectionError, RecordError, RunError
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.space.dimensions import Choice
@@ -118,12 +119,6 @@ def ledger(folder: Path) -> list[tuple[int, int]]:
     return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def written_since(file: Path, home: Path) -> bool:
-    """Say whether Tune has written the state of the experiment after a file."""
-    states = [path.stat().st_mtime_ns for path in home.glob("experiment_state-*.json")]
-    return max(states, default=0) > file.stat().st_mtime_ns
-
-
 @pytest.mark.ray
 @pytest.mark.parametrize("kind", ["tuner", "objective"])
 def test_a_killed_tuner_is_restored_at_its_epoch(ray_cluster, tmp_path, kind):
@@ -131,8 +126,7 @@ def test_a_killed_tuner_is_restored_at_its_epoch(ray_cluster, tmp_path, kind):
     (tmp_path / "hold").touch()
     driver = Forked(tmp_path, fit, ray_cluster, str(tmp_path), kind, prints=tmp_path)
     assert driver.waits_for(lambda: (0, 2) in ledger(tmp_path)), (tmp_path / "err").read_text()
-    assert driver.waits_for(lambda: written_since(tmp_path / "ledger", tmp_path / "own"))
-    driver.killed()
+    assert driver.killed_when(lambda: tune_state_since(tmp_path / "ledger", tmp_path / "own"))
     (tmp_path / "hold").unlink()
     if kind == "objective":
         restored = make_objective(tmp_path).restore(tmp_path / "own")
@@ -148,6 +142,17 @@ def test_a_killed_tuner_is_restored_at_its_epoch(ray_cluster, tmp_path, kind):
     best = best_result(results, LOSS)
     assert (best.value, best.epoch, best.params["level"]) == (0.2, 1, 0)
     assert load_checkpoint(best.checkpoint)["states"]["steps"] == {"done": 2}
+
+
+def test_a_state_that_was_cut_off_is_not_restored(tmp_path):
+    """Tune would begin again with no trial, and say so in its log alone."""
+    newest = tmp_path / "experiment_state-2026-11-30_12-56-07.json"
+    newest.touch()
+    with pytest.raises(RecordError, match=f"{newest}: Tune was killed while it wrote .*; start the search"):
+        make_objective(tmp_path).restore(tmp_path)
+    (tmp_path / "experiment_state-2026-11-30_12-00-00.json").write_text("{}")
+    with pytest.raises(RecordError, match="; remove it to restore the state before it"):
+        make_objective(tmp_path).restore(tmp_path)
 
 
 @pytest.mark.ray
