@@ -371,3 +371,76 @@ def test_the_evaluation_prints_what_is_shown(tmp_path):
     ran = hpometrics("eval", *targets, folder=tmp_path).result()
     assert ran.returncode == 0, ran.stderr
     assert [line.rstrip() for line in ran.stdout.splitlines()][1:] == shown[1:]
+
+
+EXACT = "confirm 5 x 8, equivalence 0"
+
+
+def wrongly(table, form):
+    """How often "decided" is wrong, with an equivalence of 0 and with the default, as the page prints it."""
+    return " / ".join(
+        figure(BENCHMARK["tables"][table][way], "decided wrongly", form) for way in (EXACT, CONFIRM)
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "tables", "form"),
+    [
+        *(
+            (equal, [f"{tables}, {rows} rows" for rows in (300, 1200)], ".1f")
+            for equal, tables in (
+                ("20 equal, 80 poorer", "20 exactly equal, 80 poorer"),
+                ("2 equal, 10 poorer", "2 exactly equal, 10 poorer"),
+            )
+        ),
+        *(
+            (row, [f"normal values, {case}, rows {deviation}" for deviation in ("0", "0.5", "1")], ".2f")
+            for row, case in (
+                ("2 equal, 3 far", "2 equal, 3 far"),
+                ("the same, deviations of seeds 3 and 0.5", "2 equal, seeds 3 and 0.5, 3 far"),
+                ("5 equal", "5 equal"),
+            )
+        ),
+    ],
+)
+def test_the_page_with_the_method_prints_how_often_decided_is_wrong(row, tables, form):
+    """Of equal configurations, as the benchmark wrote it."""
+    assert f"| {row} | {' | '.join(f'{wrongly(table, form)} %' for table in tables)} |" in METHOD
+
+
+def test_the_page_with_the_method_prints_the_power():
+    """How often a single better contender is decided, as the benchmark wrote it."""
+    gaps = [BENCHMARK["tables"][f"normal values, gap of {gap} deviations"] for gap in ("1", "1.5", "2", "3")]
+    *some, last = (figure(gap[EXACT], "decided", ".0f") for gap in gaps)
+    assert f"it is decided in {', '.join(some)} and {last} % (equivalence 0)" in " ".join(METHOD)
+
+
+@pytest.mark.parametrize(
+    ("metric", "rows", "form"),
+    [
+        *(("accuracy", rows, ".3f") for rows in (150, 400)),
+        *(("Brier", rows, ".3f") for rows in (150, 400)),
+        *(("log loss", rows, ".2f") for rows in (150, 400)),
+    ],
+)
+def test_the_page_with_the_method_prints_the_second_table(metric, rows, form):
+    """Each metric and number of rows, whatever the benchmark found."""
+    ways = BENCHMARK["tables"][f"breast cancer, {metric}, {rows} rows"]
+    search, confirm = ways["best of 60"], ways[CONFIRM]
+    cells = (
+        f"{metric}, {rows} rows",
+        f"{figure(confirm, 'loss', form)}, {figure(search, 'loss', form)}",
+        f"{figure(confirm, 'honest covers')} %, {figure(confirm, 'honest bias', '+.2f')}",
+        f"{figure(search, COVERS)} %",
+        f"{figure(confirm, 'may_lose broken')} %",
+    )
+    assert f"| {' | '.join(cells)} |" in METHOD
+
+
+def test_the_benchmark_ran_whole_and_misses_what_the_page_says():
+    """On the second table alone; the product computes what the pure core does."""
+    assert BENCHMARK["settings"]["whole"]
+    missed = [bar for bar in BENCHMARK["bars"] if not bar["kept"]]
+    assert missed and all(
+        "breast cancer, Brier, 150" in bar["name"] or "log loss" in bar["name"] for bar in missed
+    )
