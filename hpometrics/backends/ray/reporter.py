@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import ray.train
 from ray import tune
-from ray.tune.result import TIME_TOTAL_S, TRAINING_ITERATION
+from ray.air.constants import TRAINING_ITERATION
+from ray.tune.result import TIME_TOTAL_S
 
 from ...direction import MINIMIZE, Direction
 from ...exceptions import DirectionError, RunError
