@@ -159,7 +159,7 @@ def search(
         tuner = objective.tuner(trials, scheduler=pruner, sampler="random", max_concurrent=2, progress=False)
         results = tuner.fit()
         records = objective.records(results)
-        epochs = sum(int(one.metrics["epoch"]) for one in results)
+        epochs = sum(int(one.metrics["epochs"]) for one in results)
     complete = [record.scores(names) for record in records if record.state.trained]
     last = np.array([[curve[-1][name] for name in names] for curve in table])
     ways = [Direction.parse(one.direction or "") for one in metrics]

@@ -3,8 +3,8 @@ from typing import Final
 from ._ludwig import Objective as Objective, ObjectiveError as ObjectiveError
 from .backends.objective import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
+from .backends.optuna.pruners import DominancePruner as DominancePruner
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
-from .backends.optuna.samplers import DominancePruner as DominancePruner
 from .backends.ray.objective import RayObjective as RayObjective
 from .backends.ray.own_tuner import best_result as best_result, tune_config as tune_config
 from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter

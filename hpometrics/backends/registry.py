@@ -116,8 +116,8 @@ SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"  # of a
 
 OPTUNA_PRUNERS: Mapping[str, PlugIn] = {
     "median": PlugIn("optuna.pruners:MedianPruner", _OPTUNA_PERCENTILE),
-    "asha": PlugIn("optuna.pruners:SuccessiveHalvingPruner", _OPTUNA_HALVING),
-    "hyperband": PlugIn("optuna.pruners:HyperbandPruner", _OPTUNA_HALVING),
+    "asha": PlugIn("hpometrics.backends.optuna.pruners:EpochHalving", _OPTUNA_HALVING),
+    "hyperband": PlugIn("hpometrics.backends.optuna.pruners:EpochHyperband", _OPTUNA_HALVING),
     "percentile": PlugIn("optuna.pruners:PercentilePruner", _OPTUNA_PERCENTILE),
     "patient": PlugIn("optuna.pruners:PatientPruner", {"pruner": "wrapped_pruner"}),
     "threshold": PlugIn(
@@ -219,7 +219,7 @@ class BackendEntry:
     start: str
     pool: str | None = None
     pruners: Mapping[str, PlugIn] = field(default_factory=lambda: _ALL_TRIALS)
-    make_pruner: str = "hpometrics.backends.optuna.samplers:make_pruner"
+    make_pruner: str = "hpometrics.backends.optuna.pruners:make_pruner"
     schedules: bool = False
     needs_epochs: tuple[str, ...] = ()
     needs_trials: bool = False

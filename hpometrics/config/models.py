@@ -159,7 +159,9 @@ class Search(Strict):
     the budget may cut. Only tpe models a param with `when`, and grid lists it; others draw it at random.
     `module:Class` is a class of your own, `hub:PATH` a package of OptunaHub in a folder."""
     pruner: PluginForm | None = None
-    """A name, `module:Class` or `hub:PATH`, or one of them with options; none unless given."""
+    """A name, `module:Class` or `hub:PATH`, or one of them with options; none unless given. Options count
+    epochs on every backend: `{asha: {min_epochs: 3}}` compares trials after 3 epochs, then after 3 * eta;
+    `{median: {warmup: 3}}` compares them from the fourth epoch on."""
     prune_by: Annotated[str, Field(min_length=1)] | None = None
     """By what the pruner judges a trial: an optimized or tracked metric, in its own direction, or
     `dominance`: by all objectives, median or percentile. Unless given, by the optimized metric; with

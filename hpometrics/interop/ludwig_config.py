@@ -178,7 +178,7 @@ def _pruner(executor: Section, space: dict[str, Dimension]) -> dict[str, Any] | 
     if kind in ("hyperband", "hb_bohb"):
         return {"hyperband": {"min_epochs": first, "eta": eta or 3}}
     if kind in ("median_stopping_rule", "medianstopping"):
-        return {"median": {"warmup": first, "min_trials": scheduler.whole("min_samples_required") or 3}}
+        return {"median": {"warmup": first - 1, "min_trials": scheduler.whole("min_samples_required") or 3}}
     if kind != "fifo":
         python = ", but for Python: objective.tuner(50, scheduler=...)" if kind == "resource_changing" else ""
         scheduler.remark("type", f"{kind} is left out{python}; asha, hyperband and median stop early too")

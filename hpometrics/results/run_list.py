@@ -51,8 +51,9 @@ class RunLine:
             paused, at_work = Control.read(home).paused, home.is_at_work
         except (HpometricsError, OSError) as err:
             return cls(home.path, age, "damaged", reason=str(err))
-        rest = "finished" if outcome.resolved.is_complete(outcome.records) else "open"
-        state = "paused" if paused else "running" if at_work else rest
+        if outcome.resolved.is_complete(outcome.records) and not at_work:
+            return cls(home.path, age, "finished", outcome)
+        state = "paused" if paused else "running" if at_work else "open"
         return cls(home.path, age, state, outcome)
 
     def facts(self) -> dict[str, Any]:

@@ -20,8 +20,9 @@ import optuna
 from .._formatting import plural
 from .._imports import import_modules
 from ..backends.optuna.prior import Prior, first_points, with_prior
+from ..backends.optuna.pruners import make_pruner
 from ..backends.optuna.restore import tell_record
-from ..backends.optuna.samplers import SeededSampler, make_pruner, make_sampler
+from ..backends.optuna.samplers import SeededSampler, make_sampler
 from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..backends.optuna.study import open_study, without_notices
 from ..backends.optuna.trial_queue import Ask, add_point, claim, read_asks, reserve

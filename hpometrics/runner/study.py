@@ -12,8 +12,9 @@ from optuna.trial import TrialState as OptunaState
 from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
+from ..backends.optuna.pruners import make_pruner
 from ..backends.optuna.restore import check_trials, is_sound, read_trials, restore
-from ..backends.optuna.samplers import OwnSampler, make_pruner, make_sampler
+from ..backends.optuna.samplers import OwnSampler, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
     PREFIX,
@@ -200,7 +201,7 @@ def restore_study(
     exists = path is not None and path.exists()
     aside = f"; the old one is kept as {quarantine_study(path).name}" if path is not None and exists else ""
     with _opened(context) as study:
-        judged = context.trials.spec.judged.keys()
+        judged = context.trials.spec.judged
         restore(study, records, context.plan.space, context.plan.points, judged)
     name = f"the study {context.plan.name}" if path is None else context.directory.display_path(path)
     return (

@@ -7,7 +7,8 @@ import optuna
 import pytest
 
 from hpometrics.backends.hub import find_hub, load_hub, with_folder
-from hpometrics.backends.optuna.samplers import SeededSampler, make_pruner, make_sampler
+from hpometrics.backends.optuna.pruners import make_pruner
+from hpometrics.backends.optuna.samplers import SeededSampler, make_sampler
 from hpometrics.backends.registry import check_several, learns, searches_for_one
 from hpometrics.exceptions import ConfigError
 

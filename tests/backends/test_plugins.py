@@ -8,9 +8,11 @@ import optuna
 import pytest
 
 from hpometrics._imports import Kind, import_target
-from hpometrics.backends.optuna.samplers import PRUNERS, SeededSampler, make_pruner, make_sampler
+from hpometrics.backends.optuna.pruners import make_pruner
+from hpometrics.backends.optuna.samplers import SeededSampler, make_sampler
 from hpometrics.backends.registry import (
     ALSO_CALLED,
+    OPTUNA_PRUNERS as PRUNERS,
     SAMPLERS,
     check_spec,
     find_class,

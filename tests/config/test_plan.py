@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS
-from hpometrics.backends.registry import SAMPLERS, SAMPLERS as OPTUNA_SAMPLERS
+from hpometrics.backends.registry import OPTUNA_PRUNERS, SAMPLERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.config.compatibility import PRUNER_BACKENDS
 from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan

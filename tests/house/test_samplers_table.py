@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hpometrics.backends.optuna.samplers import PRUNERS
-from hpometrics.backends.registry import SAMPLERS, backends_of, find_class, learns, searches_for_one
+from hpometrics.backends.registry import (
+    OPTUNA_PRUNERS as PRUNERS,
+    SAMPLERS,
+    backends_of,
+    find_class,
+    learns,
+    searches_for_one,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/sweeps.md").read_text(encoding="utf8")
 SECTION = PAGE.partition("\n## Samplers and pruners\n")[2].partition("\n## ")[0]

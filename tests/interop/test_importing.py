@@ -347,6 +347,19 @@ def test_a_scheduler_of_ludwig_that_is_left_out_is_named(scheduler, remark, tmp_
     assert "pruner" not in config["search"] and any(remark in one for one in notes)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "pruner"),
+    [
+        ("{type: median_stopping_rule, grace_period: 3}", {"median": {"warmup": 2, "min_trials": 3}}),
+        ("{type: async_hyperband, grace_period: 3}", {"asha": {"min_epochs": 3, "eta": 4}}),
+    ],
+)
+def test_a_grace_period_of_ludwig_ends_with_the_same_epoch(scheduler, pruner, tmp_path):
+    """Ray judges the epoch that completes it; a warm-up is not judged, so it is one shorter."""
+    config, _ = population(tmp_path, scheduler)
+    assert config["search"]["pruner"] == pruner
+
+
 @pytest.mark.parametrize(("installed", "sampler"), [(True, "bohb"), (False, "tpe")])
 def test_bohb_is_written_where_it_can_run(installed, sampler, tmp_path, monkeypatch):
     """Else the remark has the line that installs it."""

@@ -318,10 +318,14 @@ def test_a_run_that_is_killed_is_copied_by_the_next(folder, monkeypatch):
 
 
 @pytest.mark.ray
-def test_a_sweep_on_ray_is_copied(sweep, folder, on_ray):
-    """Without Ray's own folder, which repeats the records."""
+def test_a_sweep_on_ray_is_copied(folder, on_ray):
+    """Without Ray's own folder, which repeats the records; a run that is killed is copied by the next."""
     url = f"file://{folder}/copy"
-    assert sweep(LEARN + on_ray(), "--set", f"results.copy_to={url}").exit_code == 0
+    (folder / "sweep.yaml").write_text(LEARN + on_ray() + f"results: {{copy_to: '{url}'}}\n")
+    killed = hpometrics("run", "sweep.yaml")
+    assert killed.waits_for((folder / "runs/sweep/trials/0001").exists)
+    killed.killed()
+    assert hpometrics("run", "sweep.yaml").ended() == 0
     assert load_best(url).trial == load_best("runs/sweep").trial
     assert not (folder / "copy/ray").exists() and (folder / "runs/sweep/ray").exists()
 

@@ -105,12 +105,14 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
 
 
 def test_a_complete_sweep_is_not_paused(sweep_file):
-    """Nothing is written, so that it still stands in the list as finished."""
+    """Nothing is written; one that was paused in its last trials is finished in the list, too."""
     Path("go").touch()
     assert hpometrics("run", "sweep.yaml").ended() == 0
     line = "runs/sweep: the sweep is complete, so there is nothing to pause"
     assert command("pause", HOME.path) == (0, line)
     assert not HOME.control.exists()
+    assert json.loads(command("ls", ".", "--json")[1])[0]["state"] == "finished"
+    Control(paused=True).write(HOME)
     assert json.loads(command("ls", ".", "--json")[1])[0]["state"] == "finished"
 
 

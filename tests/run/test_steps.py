@@ -4,7 +4,7 @@ import optuna
 import pytest
 
 from hpometrics import AverageMetric
-from hpometrics.backends.optuna.samplers import make_pruner
+from hpometrics.backends.optuna.pruners import make_pruner
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.exceptions import RunError
 from hpometrics.run import Reported, Run, RunSpec

@@ -115,9 +115,12 @@ def test_a_killed_sweep_goes_on_with_the_same_params(folder, monkeypatch, lost):
 @pytest.mark.ray
 @pytest.mark.usefixtures("engine")
 def test_ray_draws_the_same_values(folder, on_ray):
-    """The same file but for the backend: the same params and values."""
+    """The same file but for the backend, and killed in its second trial: the same params and values."""
     (folder / "sweep.yaml").write_text(SWEEP)
     (folder / "on_ray.yaml").write_text(SWEEP + on_ray(workers=1))
+    killed = hpometrics("run", "on_ray.yaml")
+    assert killed.waits_for((folder / "runs/on_ray/trials/0001").exists)
+    killed.killed()
     for file in ("sweep.yaml", "on_ray.yaml"):
         ran = hpometrics("run", file).result()
         assert ran.returncode == 0, ran.stderr

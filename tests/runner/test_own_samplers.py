@@ -66,10 +66,13 @@ def test_workers_draw_by_it_too(name, beside):
 @pytest.mark.ray
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_ray_draws_what_optuna_draws(name, beside, on_ray):
-    """With one trial at a time."""
+    """With one trial at a time, and killed in the second."""
     (beside / "sweep.yaml").write_text(sweep(SAMPLERS[name], 5))
     (beside / "on_ray.yaml").write_text(sweep(SAMPLERS[name], 5) + on_ray(workers=1))
     run("run", "sweep.yaml")
+    killed = hpometrics("run", "on_ray.yaml")
+    assert killed.waits_for((beside / "runs/on_ray/trials/0001").exists)
+    killed.killed()
     run("run", "on_ray.yaml")
     assert drawn(beside, "on_ray") == drawn(beside, "sweep")
 

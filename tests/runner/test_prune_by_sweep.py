@@ -12,7 +12,7 @@ import pytest
 from forked import hpometrics
 from sample_sweeps import DOMINATED, PRUNED, SWEEP, problems_of
 
-from hpometrics.backends.optuna.samplers import judged_values
+from hpometrics.backends.optuna.pruners import judged_values
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 
@@ -28,11 +28,21 @@ search:
 budget: {trials: 5, epochs: 6}
 """
 HOME = Path("runs/sweep")
+RUNGS = PRUNED.replace("median: {min_trials: 2}", "asha: {min_epochs: 1, eta: 2}").replace(
+    "  seed: 3\n", f"  start: [{', '.join(f'{{size: {size}}}' for size in (5, 6, 4, 7, 3, 8, 2, 9, 1))}]\n"
+)
+"""Each trial is the best so far or the worst, so that both backends keep the same ones."""
 
 
 def outcomes(home: Path) -> list[tuple[TrialState, int, str | None]]:
     """The state, the number of epochs and the reason of each trial."""
     return [(one.state, len(one.epochs), one.reason) for one in RunDirectory(home).records()]
+
+
+def rungs() -> list[dict[str, float]]:
+    """What the study has stored at the rungs of each trial."""
+    study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{HOME / 'study.db'}")
+    return [{k: v for k, v in one.system_attrs.items() if "rung" in k} for one in study.trials]
 
 
 @pytest.mark.parametrize("prune_by", ["roc_auc", "auroc", "accuracy", "cost"])
@@ -84,6 +94,24 @@ def test_a_killed_sweep_is_pruned_as_if_nothing_had_happened(folder, monkeypatch
     assert states[TrialState.PRUNED] > 0 and states[TrialState.COMPLETE] > 0
 
 
+def test_a_killed_trial_is_compared_at_the_same_rungs(folder, monkeypatch):
+    """Killed in the epoch before its first rung, it is compared there, after three epochs, and not later."""
+    text = LEARN.replace(
+        "{median: {min_trials: 1}}\n  prune_by: dominance", "{asha: {min_epochs: 3, eta: 2}}"
+    )
+    text = text.replace("[roc_auc, brier]", "roc_auc")
+    for name in ("sweep", "whole"):
+        (folder / f"{name}.yaml").write_text(text)
+    monkeypatch.setenv("KILL_AT", "2")
+    assert hpometrics("run", "sweep.yaml").result().returncode == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    ran = [hpometrics("run", f"{name}.yaml").result() for name in ("sweep", "whole")]
+    assert [one.returncode for one in ran] == [0, 0], ran[0].stderr
+    ended = outcomes(folder / "runs/sweep")
+    assert ended == outcomes(folder / "runs/whole")
+    assert {epochs for state, epochs, _ in ended if state is TrialState.PRUNED} == {3}
+
+
 def test_a_lost_study_still_has_what_others_are_judged_by(sweep, folder):
     """It is made again from the records, with the judged values of every epoch."""
     sweep(PRUNED)
@@ -95,6 +123,20 @@ def test_a_lost_study_still_has_what_others_are_judged_by(sweep, folder):
     for trial, record in zip(study.trials, records, strict=True):
         values = {epoch: dict(values) for epoch, values in judged_values(trial).items()}
         assert values == {one.epoch: {"roc_auc": one.number("roc_auc")} for one in record.epochs}
+
+
+@pytest.mark.parametrize("prune_by", ["roc_auc", "cost", None])
+def test_a_lost_study_still_has_its_rungs(sweep, folder, prune_by):
+    """Optuna stores the value of a trial at each rung with the trial; it follows from the reports."""
+    text = RUNGS.replace("by: roc_auc", f"by: {prune_by}")
+    if prune_by is None:
+        text = text.replace("  prune_by: None\n", "")
+        text = text.replace("[roc_auc, {metric: cost, direction: minimize}]", "roc_auc")
+    assert sweep(text).exit_code == 0
+    before = rungs()
+    (HOME / "study.db").unlink()
+    assert sweep(text, "--set", "budget.trials=10").exit_code == 0
+    assert rungs()[: len(before)] == before and {len(one) for one in before} == {1, 2}
 
 
 def test_workers_judge_together(sweep, folder):
@@ -181,3 +223,21 @@ def test_a_killed_sweep_on_ray_goes_on_with_the_trials_on_disk(folder, on_ray):
     assert [one[:2] for one in ended] == [one[:2] for one in whole]
     reasons = [reason for state, _, reason in ended if state is TrialState.PRUNED]
     assert reasons and all("by dominance at roc_auc" in str(reason) for reason in reasons)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("pruner", ["asha: {min_epochs: 1, eta: 2}", "median: {min_trials: 2}"])
+def test_a_killed_sweep_on_ray_stops_trials_by_those_before(folder, on_ray, pruner):
+    """A scheduler that judges by a metric gets their reports again; by asha it ends as a sweep on Optuna."""
+    text = RUNGS.replace("asha: {min_epochs: 1, eta: 2}", pruner)
+    (folder / "whole.yaml").write_text(text + ("" if "asha" in pruner else on_ray(1)))
+    (folder / "sweep.yaml").write_text(text + on_ray(1))
+    assert hpometrics("run", "whole.yaml").result().returncode == 0
+    killed = hpometrics("run", "sweep.yaml")
+    assert killed.waits_for((folder / "runs/sweep/trials/0004").exists)
+    killed.killed()
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 0, ran.stderr
+    ended, whole = outcomes(folder / "runs/sweep"), outcomes(folder / "runs/whole")
+    assert [one[:2] for one in ended] == [one[:2] for one in whole]
+    assert [state for state, *_ in ended[5:]].count(TrialState.PRUNED) == 2

@@ -29,8 +29,9 @@ from ..registry import check_prune_by, check_several
 from ._internals import log_without_traceback, storage_of
 from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
+from .pruners import make_pruner, own_pruner
 from .reporter import OptunaReporter, warn_of_last_epochs
-from .samplers import make_pruner, make_sampler, own_pruner
+from .samplers import make_sampler
 from .study import check_origin, check_study, study_records, without_notices, write_panel, write_result
 from .trial_queue import Participant, TrialFileLocks, reclaim
 

@@ -17,7 +17,7 @@ from ...records.trial_record import EpochRecord, Reading, place_text, warn_of_ot
 from ...selection.rules import judged_text
 from ..live_table import SearchProgress
 from ._internals import local_copy_of, log_without_traceback
-from .samplers import Judge, judged_values, write_judged
+from .pruners import Judge, judged_values, write_judged
 from .storage import storage_error, storage_failures, storing
 from .study import PANEL, PRUNED, RESULT, ROWS, check_direction, check_study, write_panel
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import optuna
@@ -18,6 +19,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState as OptunaState
 
+from ...direction import Direction
 from ...exceptions import RecordError, SpaceError
 from ...records._files import STORAGE_LIMIT, is_regular, read_lines
 from ...records._json import read_json
@@ -27,7 +29,7 @@ from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.draws import drawn
 from ...space.space import Space
 from ._internals import has_value
-from .samplers import write_judged
+from .pruners import write_judged, write_rung
 from .storage import JOURNAL, foreign_part, is_damage
 from .study import RESULT, STATES, metrics_of, study_records, tell
 from .trial_queue import FIXED, claim
@@ -162,7 +164,7 @@ def restore(
     records: Sequence[TrialRecord],
     space: Space,
     points: Sequence[Mapping[str, Any]] = (),
-    judged: AbstractSet[str] = frozenset(),
+    judged: Mapping[str, Direction] = MappingProxyType({}),
 ) -> None:
     """Add the trials of records to a study, each under its number and in its final state.
 
@@ -173,7 +175,7 @@ def restore(
         records: the records of trials, in any order.
         space: the space of their params.
         points: see `reserve`.
-        judged: the values by which a pruner judges, see `RunSpec.judged`.
+        judged: the direction of each value by which a pruner judges, see `RunSpec.judged`.
     """
     by_number = {record.number: record for record in records}
     for number in range(len(study.get_trials(deepcopy=False)), max(by_number, default=-1) + 1):
@@ -192,15 +194,24 @@ def restore(
 
 
 def tell_record(
-    study: optuna.Study, trial: Trial, record: TrialRecord, judged: AbstractSet[str] = frozenset()
+    study: optuna.Study,
+    trial: Trial,
+    record: TrialRecord,
+    judged: Mapping[str, Direction] = MappingProxyType({}),
 ) -> None:
-    """Report the epochs of a record to its running trial, and finish it; see `restore`."""
+    """Report the epochs of a record to its running trial, and finish it; see `restore`.
+
+    A pruner with rungs stores the values at them; it is not asked after the last epoch of a whole run.
+    """
     metric, *others = metrics_of(study)
     for epoch in record.epochs:
         if not others:
             trial.report(epoch.number(metric), epoch.epoch)
-        if judged and judged <= epoch.values.keys():
+        is_judged = judged.keys() <= epoch.values.keys()
+        if judged and is_judged:
             write_judged(trial, epoch.epoch, {name: epoch.number(name) for name in judged})
+        if is_judged and (epoch is not record.epochs[-1] or record.state is TrialState.PRUNED):
+            write_rung(trial, judged)
     tell(study, trial, record)
 
 

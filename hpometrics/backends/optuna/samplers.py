@@ -1,54 +1,28 @@
-"""Optuna's samplers and pruners by name, each trial with a random stream of its own."""
+"""Optuna's samplers by name, each trial with a random stream of its own."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
-from copy import copy
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from threading import get_ident
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ..._imports import foreign, load_path
-from ...direction import Direction
 from ...exceptions import ConfigError
-from ...selection.rules import DOMINANCE, DominanceRule
 from ...space.draws import derive_seed
-from ..plug_in_checks import check_object, check_pruner_options
-from ..registry import (
-    OPTUNA_PRUNERS as PRUNERS,
-    SAMPLERS,
-    SEARCHER_SAMPLER,
-    check_prune_by,
-    dominance_rule,
-    find_class,
-    is_searcher,
-    name_of,
-    read_spec,
-)
-from ._internals import random_streams, storage_of, trial_id_of
+from ..plug_in_checks import check_object
+from ..registry import SAMPLERS, SEARCHER_SAMPLER, find_class, is_searcher, name_of, read_spec
+from ._internals import random_streams
 
 T = TypeVar("T")
-
-_JUDGED = "hpometrics:judged:"
-_views: WeakKeyDictionary[optuna.Study, dict[str, optuna.Study]] = WeakKeyDictionary()
-"""The views of each study, by metric; all trials share what was read of the finished ones."""
-_Ended = dict[int, dict[int, dict[str, float]]]
-_ended: WeakKeyDictionary[optuna.Study, _Ended] = WeakKeyDictionary()
-"""The judged values of the finished trials of each study, by the trial's id and the epoch."""
 
 _LOGS_DRAWS = "warn_independent_sampling"
 """The argument by which Optuna logs a line for each param of each trial that is not drawn with the others."""
@@ -87,10 +61,10 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     if constrained:
         make = minding_constraints(make)
     if seed is None or not _takes(sampler_class, "seed"):
-        return _create("sampler", spec, make)
+        return create_plug_in("sampler", spec, make)
     if name_of(spec) == "qmc":  # one sequence for all workers; what it cannot draw is random
         return SeededSampler(partial(_make_qmc, make, seed), seed)
-    _create("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
+    create_plug_in("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
     return SeededSampler(make, seed)
 
 
@@ -106,46 +80,6 @@ def _check_no_searcher(spec: object) -> None:
 def _takes(function: Callable[..., Any], argument: str) -> bool:
     parameters = inspect.signature(function).parameters
     return argument in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-
-
-def make_pruner(spec: object, epochs: int | None = None, prune_by: str | None = None) -> BasePruner:
-    """Create a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, a class or an object.
-
-    A class is `module:Class`, or `hub:PATH` for a package of OptunaHub in a local folder.
-
-    Args:
-        spec: the pruner; None means no pruning.
-        epochs: the most epochs a run can have; hyperband needs them to set up its brackets.
-        prune_by: what it judges by, see `RunSpec`.
-
-    Raises:
-        ConfigError: there is no such pruner or argument, or it does not judge by that.
-    """
-    check_prune_by(prune_by, spec)
-    if prune_by == DOMINANCE and not isinstance(spec, BasePruner):
-        return DominancePruner(**asdict(dominance_rule(spec)))
-    if spec is None:
-        return NopPruner()
-    if isinstance(spec, BasePruner):
-        return spec
-    name, options = read_spec("pruner", spec)
-    pruner_class, arguments = find_class("pruner", spec, PRUNERS)
-    if name == "hyperband" and epochs is not None:
-        arguments.setdefault("max_resource", epochs)
-    if name == "asha":
-        arguments.setdefault("min_resource", 1)
-    if name == "patient":
-        inner = arguments.get("wrapped_pruner")
-        arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
-    make: Callable[..., BasePruner] = partial(pruner_class, **arguments)
-    pruner = _create("pruner", spec, make)
-    check_pruner_options(name, options, epochs if name == "hyperband" else None)
-    return pruner
-
-
-def own_pruner(study: optuna.Study) -> BasePruner | None:
-    """Return the pruner that the user gave a study; None for the default of Optuna."""
-    return None if type(study.pruner) is MedianPruner else study.pruner
 
 
 class SeededSampler(BaseSampler):
@@ -340,7 +274,12 @@ def _without_log(sampler_class: Callable[..., BaseSampler]) -> dict[str, bool]:
     return {} if argument is None or argument.default is not True else {_LOGS_DRAWS: False}
 
 
-def _create(what: str, spec: object, make: Callable[[], T]) -> T:
+def create_plug_in(what: str, spec: object, make: Callable[[], T]) -> T:
+    """Create a sampler or a pruner of a spec.
+
+    Raises:
+        ConfigError: its class refuses the arguments, or the object is of another kind.
+    """
     name = spec.__name__ if isinstance(spec, type) else read_spec(what, spec)[0]
     with foreign(f"{what} {name!r} cannot be created"):
         try:
@@ -359,128 +298,3 @@ def _quiet(make: Callable[[], T]) -> T:
 
 def _make_qmc(make: Callable[..., BaseSampler], shared_seed: int, seed: int) -> BaseSampler:
     return make(seed=shared_seed, independent_sampler=RandomSampler(seed))
-
-
-def write_judged(trial: BaseTrial, epoch: int, values: Mapping[str, float]) -> None:
-    """Write the judged values of an epoch to a running trial; null for one that is not finite."""
-    numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
-    trial.set_user_attr(f"{_JUDGED}{epoch}", numbers)
-
-
-def judged_values(trial: FrozenTrial) -> dict[int, dict[str, float]]:
-    """Return the judged values of each epoch of a trial, by name."""
-    return {
-        int(key.removeprefix(_JUDGED)): {name: math.nan if v is None else v for name, v in values.items()}
-        for key, values in trial.user_attrs.items()
-        if key.startswith(_JUDGED)
-    }
-
-
-@dataclass(frozen=True)
-class DominancePruner(DominanceRule, BasePruner):
-    """The pruner of a `Run` with `prune_by="dominance"`; see `DominanceRule` for its arguments."""
-
-    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Return whether a trial is stopped after its newest epoch."""
-        own, ended = judged_values(trial), _ended.setdefault(study, {})
-        epoch = max(own, default=-1)
-        others = [
-            tuple(values[epoch].values())
-            for one in study.get_trials(deepcopy=False)
-            if one.number != trial.number and one.state is not TrialState.FAIL
-            if epoch in (values := _values_of(one, ended))
-        ]
-        directions = [Direction.parse(one.name) for one in study.directions]
-        return epoch >= 0 and self.stops(epoch, tuple(own[epoch].values()), others, directions)
-
-
-def _values_of(trial: FrozenTrial, ended: _Ended) -> dict[int, dict[str, float]]:
-    """Return the judged values of a trial of a study; those of a finished one are read once."""
-    values = ended.get(trial_id_of(trial)) or judged_values(trial)
-    if trial.state.is_finished():
-        ended[trial_id_of(trial)] = values
-    return values
-
-
-class Judge:
-    """Asks the pruner of a study about the judged values of a running trial.
-
-    Args:
-        trial: the trial.
-        judged: see `RunSpec`.
-
-    Raises:
-        ConfigError: the study has no pruner that judges by them.
-    """
-
-    def __init__(self, trial: Trial, judged: Mapping[str, Direction]) -> None:
-        self._trial, self._names = trial, tuple(judged)
-        self._study, self._pruner = trial.study, trial.study.pruner
-        name, *others = judged
-        check_prune_by(DOMINANCE if others else name, self._pruner)
-        if not others:
-            self._study = _view_of(trial.study, name, judged[name])
-
-    def values_in(self, values: Mapping[str, float]) -> dict[str, float] | None:
-        """Return those of the values of an epoch that are judged; None if one was not measured."""
-        judged = {name: values[name] for name in self._names if name in values}
-        return judged if len(judged) == len(self._names) else None
-
-    def stops(self) -> bool:
-        """Return whether the pruner stops the trial after the newest epoch that was written."""
-        return self._pruner.prune(self._study, storage_of(self._study).get_trial(trial_id_of(self._trial)))
-
-
-def _view_of(study: optuna.Study, name: str, direction: Direction) -> optuna.Study:
-    """Return a study as it would be if it searched for one metric alone."""
-    views = _views.setdefault(study, {})
-    if name not in views:
-        storage: Any = _MetricView(storage_of(study), name, StudyDirection[direction.name])
-        views[name] = optuna.load_study(
-            study_name=study.study_name, storage=storage, sampler=study.sampler, pruner=study.pruner
-        )
-    return views[name]
-
-
-class _MetricView:
-    """A storage whose trials have one judged metric as their reports; what a pruner writes, it passes on."""
-
-    def __init__(self, storage: BaseStorage, name: str, direction: StudyDirection) -> None:
-        self._inner, self._name, self._direction = storage, name, direction
-        self._ended: dict[int, FrozenTrial] = {}
-
-    def get_study_directions(self, study_id: int) -> list[StudyDirection]:
-        return [self._direction]
-
-    def get_trial(self, trial_id: int) -> FrozenTrial:
-        return self._shown(self._inner.get_trial(trial_id))
-
-    def get_all_trials(
-        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
-    ) -> list[FrozenTrial]:
-        return [self._shown(trial) for trial in self._inner.get_all_trials(study_id, False, states)]
-
-    def get_best_trial(self, study_id: int) -> FrozenTrial:
-        complete = self.get_all_trials(study_id, states=(TrialState.COMPLETE,))
-        valued = [(one, one.values[0]) for one in complete if one.values and math.isfinite(one.values[0])]
-        if not valued:
-            raise ValueError("No trials are completed yet.")  # as Optuna's storages do
-        best = Direction.parse(self._direction.name).best_index(value for _, value in valued)
-        return valued[best][0]
-
-    def _shown(self, trial: FrozenTrial) -> FrozenTrial:
-        shown = self._ended.get(trial_id_of(trial))
-        if shown is not None:
-            return shown
-        shown, judged = copy(trial), judged_values(trial)
-        shown.intermediate_values = {
-            epoch: values[self._name] for epoch, values in judged.items() if self._name in values
-        }
-        last = shown.last_step
-        shown.values = None if last is None or not trial.values else [shown.intermediate_values[last]]
-        if trial.state.is_finished():
-            self._ended[trial_id_of(trial)] = shown
-        return shown
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)

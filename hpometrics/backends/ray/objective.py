@@ -21,7 +21,7 @@ from ray.tune.schedulers import TrialScheduler
 from ...exceptions import RunError
 from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
-from ...records.trial_record import TrialRecord, TrialState
+from ...records.trial_record import TrialRecord
 from ...run.checkpoint import Keep
 from ...run.spec import Train
 from ...selection.rules import At
@@ -29,14 +29,16 @@ from ...space.space import Space
 from ..live_table import SearchProgress
 from ..objective import BaseObjective
 from ..optuna.prior import Source, warm_start as learn_from
-from ..optuna.samplers import make_sampler, own_pruner
+from ..optuna.pruners import own_pruner
+from ..optuna.samplers import make_sampler
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
 from ..registry import check_prune_by, check_several, dominance_rule
 from .own_tuner import check_restorable, check_unsteered, checkpoint_of
 from .pbt import History, MemberLog, Population, TrialLog
 from .replay import Replay
-from .schedulers import DominanceScheduler, Reallocating, Settled, make_scheduler
+from .reporter import earlier_reports
+from .schedulers import DominanceScheduler, EndedTrial, Reallocating, Settled, judge_of, make_scheduler
 from .searcher import StudySearcher
 from .session import (
     CHECKPOINT_SCORE,
@@ -188,7 +190,7 @@ class RayObjective(BaseObjective):
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
-        scheduling = self._scheduler(scheduler, study)
+        scheduling = self._scheduler(scheduler)
         course = _course_of(scheduling)
         course.check(self.trials, max_concurrent, reuse_actors)
         points = course.first_points(points, warm_start, num_samples)
@@ -205,7 +207,7 @@ class RayObjective(BaseObjective):
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
             search_alg=self._searcher(study, take, losses, stale, cost, following),
-            scheduler=Settled(scheduling, losses),
+            scheduler=Settled(scheduling, losses, self._ended(study, scheduling)),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
             reuse_actors=reuse_actors,
@@ -270,20 +272,26 @@ class RayObjective(BaseObjective):
         trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
 
-    def _scheduler(self, spec: object, study: optuna.Study | None) -> TrialScheduler:
-        """Return the scheduler of a tuner; by dominance it has the trials of the study that are on disk."""
+    def _scheduler(self, spec: object) -> TrialScheduler:
+        """Return the scheduler of a tuner, which judges by `prune_by`."""
         judged = self.trials.spec.judged
         if len(judged) > 1:
-            on_disk = [] if study is None or self.trials.directory is None else study_records(study)
-            ended = [one for one in on_disk if one.state.finished and one.state is not TrialState.FAILED]
-            earlier = [self.trials.with_epochs(record) for record in ended]
-            return DominanceScheduler(dominance_rule(spec), judged, earlier)
+            return DominanceScheduler(dominance_rule(spec), judged)
         direction, *_ = (*judged.values(), *self.directions)
         key = JUDGED if judged else VALUE
         history = History(self.trials.spec.name, partial(_read_record, self.trials.directory_of))
         return make_scheduler(
             spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key, history
         )
+
+    def _ended(self, study: optuna.Study, scheduler: TrialScheduler) -> list[EndedTrial]:
+        """Return the trials of earlier fits that a scheduler compares with, as far as they are on disk."""
+        if self.trials.directory is None or judge_of(scheduler) is None:
+            return []
+        (metric, direction), *_ = self.trials.spec.optimized.items()
+        judged = self.trials.spec.judged
+        records = [self.trials.with_epochs(one) for one in study_records(study) if one.state.finished]
+        return [EndedTrial(one, earlier_reports(one, metric, direction, judged)) for one in records]
 
     def _prepared(
         self,

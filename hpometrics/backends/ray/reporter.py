@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 
 import ray.train
 from ray import tune
+from ray.air.constants import TRAINING_ITERATION
+from ray.tune.result import TIME_TOTAL_S
 
 from ...direction import MINIMIZE, Direction
 from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
-from ...records.trial_record import EpochRecord, place_text
+from ...records.trial_record import EpochRecord, TrialRecord, numbers_of, place_text
 from ...run.reporter import Pause
 from ...selection.rules import format_judgment
 from ._internals import in_train_worker, metric_modes
@@ -349,7 +351,7 @@ class TuneReporter:
         report |= {name: values.get(name, math.nan) for name in self._others}
         report |= {self._metric: value, VALUE: self._worst if void else value}
         report |= {key: fact for key, fact in ((FINAL, final), (VOID, void)) if fact}
-        report |= self._judgment(values)
+        report |= _judgment(values, self._judged)
         if self.carried is not None and self.carried.score is not None:
             report[CHECKPOINT_SCORE] = self.carried.score
         if self.joint is not None:
@@ -367,15 +369,6 @@ class TuneReporter:
         """Return the keys of a report that say which epoch it is of, and how much is done."""
         place = {EPOCH: epoch, PICKED_EPOCH: self._picked, EPOCHS: epoch + 1, STEP: self._step}
         return {key: number for key, number in place.items() if number is not None}
-
-    def _judgment(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """Return the keys of a report by which a scheduler judges."""
-        report: dict[str, Any] = {} if self._judged.keys() <= values.keys() else {UNJUDGED: True}
-        if len(self._judged) == 1:
-            [(name, direction)] = self._judged.items()
-            value = values.get(name, math.nan)
-            report[JUDGED] = value if math.isfinite(value) else _worst(direction)
-        return report
 
     def _state_after(self, epoch: int, final: bool) -> AbstractContextManager[tune.Checkpoint | None]:
         """Return the checkpoint that Tune gets with the report of an epoch."""
@@ -395,13 +388,49 @@ class TuneReporter:
         """
         if self.stopped:
             return
-        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | self._judgment({})
+        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | _judgment({}, self._judged)
         judged |= {PICKED: self._worst, **self._place(self._newest), VOID: True}
         with suppress(SystemExit):  # a scheduler may stop the trial
             tune.report({self._metric: self._worst, VALUE: self._worst, **judged, FULL: reason})
 
 
 RayReporter = TuneReporter
+
+
+def earlier_reports(
+    record: TrialRecord, metric: str, direction: Direction, judged: Mapping[str, Direction]
+) -> list[dict[str, Any]]:
+    """Return the reports by which a scheduler would have judged a trial that has ended; see `TuneReporter`.
+
+    Args:
+        record: the trial with its epochs.
+        metric: the metric that is optimized, the first of several.
+        direction: of it.
+        judged: see `RunSpec`.
+    """
+    reports: list[dict[str, Any]] = []
+    seconds = 0.0
+    for one in record.epochs:
+        seconds += one.seconds
+        values, value = numbers_of(one.values), one.number(metric)
+        judgment = _judgment(values, judged)
+        if metric not in values or UNJUDGED in judgment:
+            continue
+        place = {EPOCH: one.epoch, EPOCHS: one.epoch + 1, TRAINING_ITERATION: len(reports) + 1}
+        place |= {} if one.step is None else {STEP: one.step}
+        value = value if math.isfinite(value) else _worst(direction)
+        reports.append({**flat(values), **place, TIME_TOTAL_S: seconds, VALUE: value, **judgment})
+    return reports
+
+
+def _judgment(values: Mapping[str, float], judged: Mapping[str, Direction]) -> dict[str, Any]:
+    """Return the keys of a report by which a scheduler judges."""
+    report: dict[str, Any] = {} if judged.keys() <= values.keys() else {UNJUDGED: True}
+    if len(judged) == 1:
+        [(name, direction)] = judged.items()
+        value = values.get(name, math.nan)
+        report[JUDGED] = value if math.isfinite(value) else _worst(direction)
+    return report
 
 
 def _worst(direction: Direction) -> float:

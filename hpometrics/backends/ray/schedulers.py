@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from ..._imports import foreign
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError
 from ...records.recovery import Losses
-from ...records.trial_record import TrialRecord
+from ...records.trial_record import TrialRecord, TrialState
 from ...selection.rules import DominanceRule
 from ...space.space import Space
 from ..plug_in_checks import check_object, check_pruner_options
@@ -148,6 +148,13 @@ class Reallocating(Delegated):
         return str(super().on_trial_result(tune_controller, trial, result))
 
 
+class EndedTrial(NamedTuple):
+    """A trial that ended before a fit, and the reports by which a scheduler would have judged it."""
+
+    record: TrialRecord
+    reports: Sequence[Mapping[str, Any]]
+
+
 class Settled(Delegated):
     """A scheduler with a metric and a mode of its own, whatever the `TuneConfig` has.
 
@@ -156,16 +163,42 @@ class Settled(Delegated):
     Args:
         scheduler: the one that judges.
         losses: decides whether a trial that has lost its worker continues; if None, Tune alone does.
+        earlier: the trials that ended before this fit, which count as if they had ended in it; of no use
+            unless `judge_of` finds who judges.
     """
 
-    def __init__(self, scheduler: TrialScheduler, losses: Losses | None = None) -> None:
+    def __init__(
+        self, scheduler: TrialScheduler, losses: Losses | None = None, earlier: Sequence[EndedTrial] = ()
+    ) -> None:
         super().__init__(scheduler)
-        self._losses = losses
+        self._losses, self._earlier = losses, earlier
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_earlier": ()}  # each worker reads the file of the Tuner
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that is new, not one that continues."""
+        """Pass on a trial that is new, not one that continues; before the first, those of earlier fits."""
+        earlier, self._earlier = self._earlier, ()
+        for one in earlier:
+            self._add_ended(tune_controller, one)
         if self._losses is None or endure(trial, self._losses):
             super().on_trial_add(tune_controller, trial)
+
+    def _add_ended(self, tune_controller: Any, ended: EndedTrial) -> None:
+        """Pass on a trial that has ended, with all its reports."""
+        judge, (record, reports) = judge_of(self.scheduler), ended
+        if judge is None or not reports:
+            return
+        trial = Trial("ended", stub=True, trial_id=f"ended-{record.number}", config={NUMBER: record.number})
+        judge.on_trial_add(tune_controller, trial)
+        halves = isinstance(judge, AsyncHyperBandScheduler)  # the others need not compare to note a report
+        note = judge.on_trial_result if halves else judge.on_trial_complete
+        for report in reports:
+            note(tune_controller, trial, dict(report))
+        if record.state is TrialState.FAILED:
+            judge.on_trial_error(tune_controller, trial)
+        else:
+            judge.on_trial_complete(tune_controller, trial, dict(reports[-1]))
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Pass on a trial that failed, not one that continues."""
@@ -189,33 +222,45 @@ class DominanceScheduler(FIFOScheduler):
     Args:
         rule: the rule.
         judged: the direction of each objective, by name.
-        earlier: the trials that have ended before this fit.
     """
 
-    def __init__(
-        self, rule: DominanceRule, judged: Mapping[str, Direction], earlier: Iterable[TrialRecord] = ()
-    ) -> None:
+    def __init__(self, rule: DominanceRule, judged: Mapping[str, Direction]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._rule, self._judged = rule, judged
         self._values: dict[int, dict[int, tuple[float, ...]]] = {}  # by epoch and number of the trial
-        for record in earlier:
-            for one in record.epochs:
-                if judged.keys() <= one.values.keys():
-                    self._values.setdefault(one.epoch, {})[record.number] = tuple(map(one.number, judged))
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide whether a trial is stopped after an epoch."""
+        self.on_trial_complete(tune_controller, trial, result)
         number, epoch = trial.config[NUMBER], result[EPOCHS] - 1
-        at_epoch = self._values.setdefault(epoch, {})
-        values = at_epoch[number] = tuple(result[name] for name in self._judged)
+        at_epoch = self._values[epoch]
         others = [one for other, one in at_epoch.items() if other != number]
-        stops = self._rule.stops(epoch, values, others, self._judged.values())
+        stops = self._rule.stops(epoch, at_epoch[number], others, self._judged.values())
         return str(self.STOP if stops else self.CONTINUE)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """Note the values of an epoch; a trial without any has no result."""
+        if self._judged.keys() <= result.keys():
+            values = tuple(result[name] for name in self._judged)
+            self._values.setdefault(result[EPOCHS] - 1, {})[trial.config[NUMBER]] = values
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Forget a trial that failed."""
         for values in self._values.values():
             values.pop(trial.config[NUMBER], None)
+
+
+def judge_of(scheduler: TrialScheduler) -> TrialScheduler | None:
+    """Return the scheduler that compares trials by their reports alone; None for any other one.
+
+    A population reads the records of earlier trials itself, and a class of the user's own may do anything.
+    """
+    if isinstance(scheduler, Delegated):
+        return judge_of(scheduler.scheduler)
+    if isinstance(scheduler, ResourceChangingScheduler):
+        return judge_of(base_of(scheduler))
+    comparing = type(scheduler) in (AsyncHyperBandScheduler, MedianStoppingRule, DominanceScheduler)
+    return scheduler if comparing else None
 
 
 def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:

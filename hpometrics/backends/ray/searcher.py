@@ -190,7 +190,7 @@ class StudySearcher(Searcher):
                     value=record.value,
                     epoch=record.epoch,
                     epochs=record.epochs,
-                    seconds=record.seconds,
+                    seconds=math.fsum(one.seconds for one in written.epochs) or record.seconds,
                     cost=self._unit.logged_in(record.epochs),
                     params=written.params_at(record.epoch),
                     checkpoint=checkpoint_of(directory, record.epoch),
@@ -245,7 +245,7 @@ class _Live:
             return False
         values = measured(result)
         self.epochs.append(EpochRecord(epoch, values, step=result.get(STEP)))
-        self.seconds = float(result.get(TIME_TOTAL_S, 0.0))
+        self.seconds = float(result.get(TIME_TOTAL_S, 0.0))  # the start of the process included
         value = math.nan if result.get(VOID) else result[VALUE]
         rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import optuna
@@ -12,8 +13,9 @@ import pytest
 from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
+from hpometrics.backends.optuna.pruners import make_pruner
 from hpometrics.backends.optuna.reporter import OptunaReporter
-from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
+from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, study_records, tell
 from hpometrics.backends.optuna.trial_queue import claim, open_trials, reclaim, reserve
@@ -82,6 +84,44 @@ def test_the_final_epoch_is_never_pruned():
     [trial] = study.trials
     assert trial.state is OptunaState.RUNNING
     assert (trial.intermediate_values, trial.user_attrs) == ({0: 0.1}, {})
+
+
+@pytest.mark.parametrize(
+    ("pruner", "epochs"),
+    [
+        ({"asha": {"min_epochs": 3}}, 3),
+        ({"hyperband": {"min_epochs": 3, "eta": 4}}, 3),
+        ({"median": {"warmup": 3, "min_trials": 2}}, 4),
+        ({"median": {"warmup": 3, "min_trials": 2, "interval": 2}}, 4),
+        ({"percentile": {"percentile": 30, "warmup": 3, "min_trials": 2}}, 4),
+        ({"threshold": {"lower": 0.3, "warmup": 3}}, 4),
+        ({"patient": {"patience": 3}}, 5),
+        ({"patient": {"patience": 1, "pruner": {"median": {"warmup": 3, "min_trials": 2}}}}, 4),
+        ({"wilcoxon": {"p_threshold": 0.2, "warmup": 4}}, 5),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else str(one),
+)
+def test_options_count_epochs(pruner, epochs):
+    """The first epoch after which a trial may stop: `min_epochs` were trained, or `warmup` left out."""
+    study = optuna.create_study(direction="maximize", pruner=make_pruner(pruner, 9))
+    for _ in range(2):
+        trial = study.ask()
+        report_all(OptunaReporter(trial), [0.9] * 9)
+        study.tell(trial, 0.9)
+    with pytest.raises(optuna.TrialPruned):
+        report_all(OptunaReporter(study.ask()), [0.1 - epoch / 100 for epoch in range(9)])
+    assert list(study.trials[2].intermediate_values) == list(range(epochs))
+
+
+def test_each_bracket_has_rungs_in_epochs():
+    """Of 18 epochs with eta 3: from 2, 6 or 18 epochs on; to a sampler it is the hyperband of Optuna."""
+    pruner = make_pruner({"hyperband": {"min_epochs": 2, "eta": 3}}, 18)
+    assert isinstance(pruner, optuna.pruners.HyperbandPruner)
+    study = optuna.create_study(direction="maximize", pruner=pruner, study_name="one")
+    for number in range(30):  # each is worse than those before
+        with suppress(optuna.TrialPruned):
+            report_all(OptunaReporter(study.ask()), [1 - number / 30] * 18)
+    assert {len(one.intermediate_values) for one in study.trials} == {2, 6, 18}
 
 
 def test_a_pruner_that_stops_nothing_is_not_asked(monkeypatch):

@@ -12,8 +12,8 @@ from forked import Forked
 
 from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.optuna.pruners import DominancePruner, judged_values, make_pruner
 from hpometrics.backends.optuna.reporter import OptunaReporter
-from hpometrics.backends.optuna.samplers import DominancePruner, judged_values, make_pruner
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.trial_queue import claim, reclaim, reserve
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -219,7 +219,7 @@ def test_finished_trials_are_read_once(monkeypatch):
         read[trial.number] += 1
         return judged_values(trial)
 
-    monkeypatch.setattr("hpometrics.backends.optuna.samplers.judged_values", counted)
+    monkeypatch.setattr("hpometrics.backends.optuna.pruners.judged_values", counted)
     study_of({"threshold": {"upper": 9.0}}, trials=12, prune_by="loss")
     own = 9  # a threshold reads the trial alone, once per epoch
     assert read[0] <= own + 1

@@ -9,7 +9,8 @@ from optuna.distributions import FloatDistribution
 from optuna.storages import JournalStorage
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
+from hpometrics.backends.optuna.pruners import make_pruner
+from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, tell
 from hpometrics.backends.optuna.trial_queue import (

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
-from hpometrics.backends.ray.schedulers import DominanceScheduler, Settled, make_scheduler
+from hpometrics.backends.ray.reporter import earlier_reports
+from hpometrics.backends.ray.schedulers import DominanceScheduler, EndedTrial, Settled, make_scheduler
 from hpometrics.backends.ray.session import EPOCHS, JUDGED, NUMBER, UNJUDGED
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
@@ -71,16 +73,18 @@ def judged(scheduler: Settled, number: int, epoch: int, **values: Any) -> str:
 
 
 def test_earlier_trials_count_for_dominance():
-    """Those that an earlier fit has left on disk; one that fails counts no longer."""
+    """Those that an earlier fit has left on disk and that did not fail; one that fails counts no longer."""
     epochs = tuple(EpochRecord(epoch, {"auc": 0.9, "cost": 1.0}) for epoch in range(2))
-    earlier = [TrialRecord(number, {}, TrialState.COMPLETE, epochs=epochs) for number in range(2)]
-    scheduler = DominanceScheduler(DominanceRule(min_trials=3), BOTH, earlier)
-    trial: Any = SimpleNamespace(config={NUMBER: 2})
-    assert scheduler.on_trial_result(None, trial, {EPOCHS: 1, "auc": 0.9, "cost": 1.0}) == "CONTINUE"
-    worse: Any = SimpleNamespace(config={NUMBER: 3})
+    states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.FAILED)
+    records = [TrialRecord(number, {}, state, epochs=epochs) for number, state in enumerate(states)]
+    ended = [EndedTrial(one, earlier_reports(one, "auc", MAXIMIZE, BOTH)) for one in records]
+    scheduler = Settled(DominanceScheduler(DominanceRule(min_trials=3), BOTH), earlier=ended)
+    good, worse = Trial("own", stub=True, config={NUMBER: 4}), Trial("own", stub=True, config={NUMBER: 5})
+    scheduler.on_trial_add(None, good)
+    assert scheduler.on_trial_result(None, good, {EPOCHS: 1, "auc": 0.9, "cost": 1.0}) == "CONTINUE"
     report = {EPOCHS: 1, "auc": math.nan, "cost": 2.0}
     assert scheduler.on_trial_result(None, worse, report) == FIFOScheduler.STOP
-    scheduler.on_trial_error(None, trial)
+    scheduler.on_trial_error(None, good)
     assert scheduler.on_trial_result(None, worse, report) == FIFOScheduler.CONTINUE
 
 
@@ -89,7 +93,7 @@ def test_a_scheduler_judges_the_metric_in_its_direction():
     scheduler = make_scheduler("asha", MINIMIZE, epochs=4, key=JUDGED)
     assert isinstance(scheduler, AsyncHyperBandScheduler) and scheduler.metric == JUDGED
     objective = RayObjective(make_train(), SPACE, **FACTS, prune_by="loss")
-    assert objective._scheduler("asha", None).metric == JUDGED
+    assert objective._scheduler("asha").metric == JUDGED
 
 
 def test_an_epoch_that_cannot_be_judged_goes_on():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from types import SimpleNamespace
 
+import optuna
 import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import (
@@ -18,9 +20,20 @@ from ray.tune.schedulers import (
     TrialScheduler,
 )
 
-from hpometrics.backends.ray.schedulers import RAY_SCHEDULERS, Unpaused, make_scheduler
+from hpometrics.backends.optuna.pruners import make_pruner
+from hpometrics.backends.optuna.reporter import OptunaReporter
+from hpometrics.backends.ray.reporter import earlier_reports
+from hpometrics.backends.ray.schedulers import (
+    RAY_SCHEDULERS,
+    EndedTrial,
+    Settled,
+    Unpaused,
+    make_scheduler,
+)
+from hpometrics.backends.ray.session import EPOCHS as EPOCHS_DONE, NUMBER
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, DirectionError
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 
 
 def test_schedulers_judge_the_current_value_in_the_metrics_direction():
@@ -105,3 +118,74 @@ def test_halving_needs_the_number_of_epochs(name):
         make_scheduler(name, MINIMIZE)
     assert make_scheduler(name, MINIMIZE, 9).metric == "value"
     assert name in RAY_SCHEDULERS
+
+
+EPOCHS = 9
+FLAT, RISING, FALLING, LOW = (0.5, 0.5), (0.9, 0.9), (0.95, 0.2), (0.1, 0.1)
+"""The value of a trial up to a rung and from there on; none lies between the best two at a rung."""
+TABLE = [FLAT, RISING, FALLING, LOW, (0.97, 0.97), (0.98, 0.15), (0.05, 0.05), (0.99, 0.99)]
+
+
+def curve(values: tuple[float, float], second: int) -> list[float]:
+    """The values of a trial; the second rung is the first that has the later one."""
+    return [values[epoch + 1 >= second] for epoch in range(EPOCHS)]
+
+
+def trained_on_optuna(spec: object, curves: list[list[float]]) -> list[int]:
+    """How many epochs each trial trains, one trial after the other."""
+    study = optuna.create_study(direction="maximize", pruner=make_pruner(spec, EPOCHS))
+    for values in curves:
+        trial = study.ask()
+        reporter = OptunaReporter(trial)
+        with suppress(optuna.TrialPruned):
+            for epoch, value in enumerate(values):
+                reporter.report(epoch, value, value, {"auc": value}, final=epoch + 1 == EPOCHS)
+    return [len(one.intermediate_values) for one in study.trials]
+
+
+def ended_trial(number: int, values: list[float]) -> EndedTrial:
+    """A trial that has ended after these epochs."""
+    epochs = tuple(EpochRecord(epoch, {"auc": value}) for epoch, value in enumerate(values))
+    record = TrialRecord(number, {}, TrialState.COMPLETE, epochs=epochs)
+    return EndedTrial(record, earlier_reports(record, "auc", MAXIMIZE, {}))
+
+
+def trained_on_ray(spec: object, curves: list[list[float]], ended: int = 0) -> list[int]:
+    """The same by a scheduler of Ray; so many of the first trials ended in a fit before."""
+    trained: list[int] = []
+    scheduler = Settled(make_scheduler(spec, MAXIMIZE, EPOCHS))
+    controller = SimpleNamespace(get_live_trials=list)
+    for number, values in enumerate(curves):
+        if ended and number == ended:
+            earlier = [ended_trial(one, curves[one][:count]) for one, count in enumerate(trained)]
+            scheduler = Settled(make_scheduler(spec, MAXIMIZE, EPOCHS), earlier=earlier)
+        trial = Trial("trial", stub=True, config={NUMBER: number})
+        scheduler.on_trial_add(controller, trial)
+        for done, value in enumerate(values, start=1):
+            report = {EPOCHS_DONE: done, "value": value}
+            if scheduler.on_trial_result(controller, trial, report) == TrialScheduler.STOP:
+                break
+        scheduler.on_trial_complete(controller, trial, report)
+        trained.append(done)
+    return trained
+
+
+@pytest.mark.parametrize(("least", "eta"), [(1, 3), (2, 2), (1, 2), (3, 3)])
+def test_rungs_are_after_the_same_epochs_on_both_backends(least, eta):
+    """After `min_epochs`, and eta times as many."""
+    curves = [curve(values, least * eta) for values in TABLE]
+    spec = {"asha": {"min_epochs": least, "eta": eta}}
+    second = min(least * eta, EPOCHS)
+    expected = [EPOCHS, EPOCHS, second, least, EPOCHS, second, least, EPOCHS]
+    assert trained_on_ray(spec, curves) == expected
+    assert trained_on_optuna(spec, curves) == expected
+
+
+@pytest.mark.parametrize("spec", [{"asha": {"min_epochs": 2, "eta": 2}}, {"median": {"min_trials": 2}}])
+def test_trials_of_earlier_fits_count(spec):
+    """A search that goes on stops the trials that it would have stopped at once."""
+    curves = [curve(values, 4) for values in TABLE]
+    at_once = trained_on_ray(spec, curves)
+    assert len({*at_once}) > 1
+    for ended in range(1, len(curves)):
+        assert trained_on_ray(spec, curves, ended) == at_once
