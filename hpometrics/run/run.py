@@ -22,7 +22,7 @@ from .checkpoint import Stateful
 from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
 from .logged_values import why_no_value
-from .reporter import checked_reporter
+from .reporter import checked_reporter, checked_spec
 from .spec import RunSpec
 
 
@@ -74,7 +74,7 @@ class Run:
     ) -> None:
         if (spec is None) == (not facts):
             raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
-        self.spec, self.seed = spec or RunSpec(**facts), seed
+        self.spec, self.seed = spec or checked_spec(host, facts), seed
         reporter = checked_reporter(host, self.spec)
         self._closer = EpochCloser(self.spec, reporter, params, directory, fsync, loggers)
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged
