@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..direction import MAXIMIZE, MINIMIZE, Direction
@@ -14,7 +15,7 @@ from ..run.spec import Reported, RunSpec
 
 _DATA = re.compile(r"\w+-|(?:val|valid|validation|eval|test|train)_(?:\d+_)?")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_STATED = {
+_STATED: Mapping[str, Mapping[object, Direction]] = {
     "mode": {"min": MINIMIZE, "max": MAXIMIZE},
     "lower_is_better": {True: MINIMIZE, False: MAXIMIZE},
     "greater_is_better": {True: MAXIMIZE, False: MINIMIZE},

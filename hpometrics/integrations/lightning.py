@@ -79,7 +79,7 @@ class RunCallback(Callback):
             trainer.fit_loop.epoch_progress.current.load_state_dict(counts)
         trainer.should_stop |= self._loop.over
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any, **__: Any) -> None:
         """Start an epoch, or what a report at a step covers; the sanity check before it does not count."""
         if self._loop.start_unless_open():
             self._known = dict(trainer.callback_metrics)
@@ -127,7 +127,7 @@ def _most(trainer: Trainer, by_epoch: bool) -> int | None:
 
 def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:
     """Return the contents of a checkpoint; several optimizers are numbered."""
-    schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+    schedulers: list[Any] = [config.scheduler for config in trainer.lr_scheduler_configs]
     objects: dict[str, Stateful] = {"model": pl_module}
     for name, things in (("optimizer", trainer.optimizers), ("scheduler", schedulers)):
         objects |= {name if len(things) == 1 else f"{name}_{i}": one for i, one in enumerate(things)}

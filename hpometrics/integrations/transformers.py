@@ -128,7 +128,7 @@ class RunCallback(TrainerCallback):
         measured = {"epoch", *(f"eval_{name}" for name in self._loop.values)}
         self._loop.log({name: value for name, value in (logs or {}).items() if name not in measured})
 
-    def on_evaluate(self, _: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Close the epoch, or what a report at a step covers."""
         if process() == 0 and not self.run.updated:
             self._loop.update(None)
