@@ -191,16 +191,19 @@ class HoldsLast:
             self._host.report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
 
 
-def checked_spec(host: object, facts: Mapping[str, Any]) -> RunSpec:
-    """Return the spec of these facts, for a run on this host.
+def checked_spec(host: object, spec: RunSpec | None, facts: Mapping[str, Any]) -> RunSpec:
+    """Return the spec of a run on this host, which a user passes whole or as its facts.
 
     Raises:
+        RunError: there are both, or neither.
         HpometricsError: see `RunSpec`; the host may log it, as it does with the refusals of its own.
     """
     from .spec import RunSpec
 
     try:
-        return RunSpec(**facts)
+        if (spec is None) == (not facts):
+            raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
+        return spec or RunSpec(**facts)
     except Exception as err:
         reporter = as_reporter(host)
         if hasattr(reporter, "refuse"):
