@@ -10,7 +10,7 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 _LEAST_P = 0.001
 
@@ -82,9 +82,10 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
 
 
-def terminal_width() -> int | None:
-    """Return the width of the terminal; None if the output goes elsewhere and is not fitted."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return the width of the terminal; None if a stream, stdout by default, goes elsewhere."""
+    is_shown = (sys.stdout if stream is None else stream).isatty()
+    return shutil.get_terminal_size().columns if is_shown else None
 
 
 def wrapped_lines(text: str, width: int | None) -> str:

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import click
 
+from .._formatting import terminal_width, wrapped_lines
 from .._redaction import redacted
 from .._text import printable_lines, unencodable
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
@@ -42,20 +43,25 @@ def report_errors(verbose: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
     except HpometricsError as err:
-        show(redacted(traceback.format_exc() if verbose else str(err)), err=True)
+        _print_error(str(err), verbose)
         sys.exit(_code(err))
     except BrokenPipeError:
         raise  # click ends quietly when nobody reads on
     except UnicodeEncodeError as err:
         if err.encoding.lower() in ("utf-8", "utf8"):
             raise  # a bug of this package
-        show(redacted(traceback.format_exc() if verbose else f"error: {unencodable(err)}"), err=True)
+        _print_error(f"error: {unencodable(err)}", verbose)
         sys.exit(CONFIG_ERROR)
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
-        message = f"error: {place}{err.strerror or err}"
-        show(redacted(traceback.format_exc() if verbose else message), err=True)
+        _print_error(f"error: {place}{err.strerror or err}", verbose)
         sys.exit(DISK_ERROR if is_of_disk(err) else CONFIG_ERROR)
+
+
+def _print_error(message: str, verbose: bool) -> None:
+    """Print an error: its traceback, or its message with its lines wrapped to the terminal."""
+    width = None if verbose else terminal_width(sys.stderr)
+    show(wrapped_lines(redacted(traceback.format_exc() if verbose else message), width), err=True)
 
 
 def _code(err: HpometricsError) -> int:

@@ -266,7 +266,7 @@ def audit(
 
             torn = find_torn_journal(storage, follow=storage == request.path)
             audits = audit_searches(read_storage(storage, study, metric), request, torn)
-        show(audit_json(audits) if as_json else audit_text(audits))
+        show(audit_json(audits) if as_json else wrapped_lines(audit_text(audits), terminal_width()))
         if any(one.findings for one in audits):
             sys.exit(1)
 
@@ -287,7 +287,8 @@ def status(directory: Path, as_json: bool) -> None:
 
         home = RunDirectory(directory)
         resolved, records = annotated(home), home.records()
-        show((status_json if as_json else status_text)(home, resolved, records))
+        facts = (home, resolved, records)
+        show(status_json(*facts) if as_json else status_text(*facts, terminal_width()))
         if all(record.state is not TrialState.COMPLETE for record in records):
             sys.exit(NOTHING_FINITE)
 

@@ -108,7 +108,7 @@ def _dimension_shape(value: Any) -> Any:
     if value is None:
         raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
     if isinstance(value, str) and (line := line_of_text(value)) is not None:
-        text = f"{excerpt(value, 60)} is another tool's dimension; write {line or _FORMS}"
+        text = f"{excerpt(value, 60)} is a dimension in another spelling; write {line or _FORMS}"
         raise wrong(f"{text}, or {{value: ...}} if the text itself is meant")
     if not isinstance(value, dict):
         return {"value": value}

@@ -1,7 +1,8 @@
 """The dimensions of other tools, in their own spelling, as the line to write here.
 
-W&B, Ludwig and KerasTuner write mappings; Hydra, Ray Tune and Optuna write calls in a text. Nothing is
-converted silently: a sweep file with such a dimension is refused, and the error has its line.
+W&B, Ludwig and KerasTuner write mappings. Hydra, Ray Tune, Optuna, hyperopt, scikit-optimize and ConfigSpace
+write calls in a text, and so does this package in Python. Nothing is converted silently: a sweep file with
+such a dimension is refused, and the error has its line.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _UNREADABLE = (
     MemoryError,
     OverflowError,
 )
+_INVERTED = ("inv_", "reverse_")  # a logarithm from the upper end, which no dimension has here
 _LONGEST = 1000  # of a text that is read as a call
 
 
@@ -46,6 +48,8 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
         return _line_of_key(called, value)
     options, low, high, step = (_first(value, names) for names in (_OPTIONS, _LOW, _HIGH, _STEP))
     kind = str(_first(value, _KIND) or "").lower()
+    if kind.startswith(_INVERTED):
+        return ""
     if isinstance(options, list):
         return _line("choice", options, weights=value.get("probabilities"))
     mean, deviation = _first(value, ("mu", "mean", "loc")), _first(value, ("sigma", "sd", "std", "scale"))
@@ -106,7 +110,7 @@ def _line_of_key(called: str, value: Mapping[str, Any]) -> str:
 def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
     """Return the dimension of a call; `facts` are those of the calls around it: `kind`, `log`, `step`."""
     name = _name_of(call)
-    facts |= {word.arg: _literal(word.value) for word in call.keywords if word.arg in ("log", "step")}
+    facts |= _facts_of(call.keywords)
     if name in ("tag", "int", "float", "sort", "shuffle"):  # Hydra's, around another
         inner = next((part for part in call.args if isinstance(part, ast.Call)), None)
         if any(isinstance(part, ast.Name) and part.id == "log" for part in call.args):
@@ -119,9 +123,31 @@ def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
     if read is None:
         return None
     arguments = [_literal(part) for part in call.args]
-    arguments = _without_name(arguments) if is_hyperopt or name.startswith("suggest_") else arguments
-    arguments += [_literal(word.value) for word in call.keywords if word.arg in (*_LOW, *_HIGH)]
+    if is_hyperopt or name.startswith("suggest_") or name in _CLASSES:
+        arguments = _without_name(arguments)
+    if len(arguments) == 1 and isinstance(arguments[0], tuple):
+        arguments = list(arguments[0])
+    words = {word.arg: word.value for word in call.keywords}
+    arguments += [_literal(words[key]) for key in (*_LOW, *_HIGH, *_OPTIONS) if key in words]
     return read(arguments, facts) or ""
+
+
+def _facts_of(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
+    """Return `log` and `step` of a call, which some tools state as `prior`, `sampling` or `q`.
+
+    Raises:
+        ValueError: a value is not a literal, or has no dimension here.
+    """
+    facts: dict[str, Any] = {}
+    for word in keywords:
+        if word.arg in ("log", *_STEP):
+            facts["log" if word.arg == "log" else "step"] = _literal(word.value)
+        elif word.arg in ("prior", "sampling"):
+            scale = str(_literal(word.value))
+            if scale.startswith(_INVERTED):
+                raise ValueError(scale)
+            facts["log"] = "log" in scale
+    return facts
 
 
 def _without_name(arguments: list[Any]) -> list[Any]:
@@ -179,9 +205,17 @@ def _hydra_range(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | No
 
 
 def _normal(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str:
-    step = arguments[2] if len(arguments) > 2 else None
-    return _line("normal", list(arguments[:2]), step=step)
+    step = facts.get("step", arguments[2] if len(arguments) > 2 else None)
+    return _line("normal", list(arguments[:2]), log=facts.get("log") is True, step=step)
 
+
+_CLASSES: Mapping[str, Callable[..., str | None]] = {
+    **dict.fromkeys(("Float", "Real", "UniformFloat", "UniformFloatHyperparameter"), _ranged()),
+    **dict.fromkeys(("Int", "Integer", "UniformInteger", "UniformIntegerHyperparameter"), _ranged("int")),
+    **dict.fromkeys(("Choice", "Categorical", "CategoricalHyperparameter"), _options),
+    "Normal": _normal,
+}
+"""Dimensions of this package in Python, of scikit-optimize and of ConfigSpace."""
 
 _CALLS: Mapping[str, Callable[..., str | None]] = {
     "interval": _ranged(),
@@ -203,8 +237,9 @@ _CALLS: Mapping[str, Callable[..., str | None]] = {
     "suggest_int": _ranged("int"),
     "suggest_uniform": _ranged(),
     "suggest_loguniform": _ranged(log=True),
+    **_CLASSES,
 }
-"""Calls of Hydra's Optuna sweeper, `ray.tune` and Optuna."""
+"""Calls of Hydra's Optuna sweeper, `ray.tune` and Optuna, and the classes above."""
 
 
 def _exponents(steps: bool = False) -> Callable[..., str | None]:

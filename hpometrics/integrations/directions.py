@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from ..direction import MINIMIZE, Direction
+from ..direction import MAXIMIZE, MINIMIZE, Direction
 from ..exceptions import DirectionError, HpometricsError
 from ..metrics.registry.aliases import meaning_elsewhere
 from ..metrics.registry.lookup import possible_meanings
@@ -13,6 +15,12 @@ from ..run.spec import Reported, RunSpec
 
 _DATA = re.compile(r"\w+-|(?:val|valid|validation|eval|test|train)_(?:\d+_)?")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_STATED: Mapping[str, Mapping[object, Direction]] = {
+    "mode": {"min": MINIMIZE, "max": MAXIMIZE},
+    "lower_is_better": {True: MINIMIZE, False: MAXIMIZE},
+    "greater_is_better": {True: MAXIMIZE, False: MINIMIZE},
+}
+"""How callbacks, schedulers and arguments of trainers state the direction of the value that they watch."""
 
 
 def library_metric(name: str) -> Reported:
@@ -65,6 +73,32 @@ def monitor_of(spec: RunSpec, name: str | None) -> tuple[str, Direction]:
     """
     name = name or spec.name
     return name, _require(name, spec.directions.get(name) or direction_of_name(name))
+
+
+def monitor_and_mode(spec: RunSpec, name: str | None) -> dict[str, str]:
+    """Return the arguments `monitor` and `mode` of a callback that watches a value, see `monitor_of`."""
+    name, direction = monitor_of(spec, name)
+    return {"monitor": name, "mode": direction.mode}
+
+
+def check_watcher(spec: RunSpec, watcher: Any, name: Any = None) -> None:
+    """Check that a callback of a trainer watches a value in the direction of its metric.
+
+    If it states no name or no direction, there is nothing to check.
+
+    Args:
+        spec: of the run.
+        watcher: the callback, or a scheduler, or the arguments of the trainer.
+        name: of the value; by default the `monitor` of the watcher.
+
+    Raises:
+        DirectionError: the two differ.
+    """
+    name = name or getattr(watcher, "monitor", None)
+    for word, directions in _STATED.items():
+        stated = getattr(watcher, word, None)
+        if isinstance(name, str) and isinstance(stated, (str, bool)) and stated in directions:
+            check_monitor(spec, name, directions[stated], f"{type(watcher).__name__}({word}={stated!r})")
 
 
 def check_monitor(spec: RunSpec, name: str, stated: Direction, where: str) -> None:

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from ..exceptions import RunError, missing_extra
-from ..run.checkpoint import copy_states, put_states
 from ..run.run import Run
-from .directions import monitor_of
+from .directions import monitor_and_mode
 from .trainer_loop import Read, TrainerLoop, as_reader
 
 if find_spec("tensorflow") is None:  # Keras' own default
@@ -62,19 +61,17 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         self.run, self._read, self._is_named = run, as_reader(read or ""), isinstance(read, str)
         self._batches = [valid] if isinstance(valid, tuple) else valid or ()
         self._loop = TrainerLoop(run, "valid is missing, or is an iterator that can be read only once")
-        self._first = self._count = 0
-        self._states: Mapping[str, Any] | None = None
+        self._count = 0
 
-    def monitor(self, name: str | None = None) -> dict[str, Any]:
+    def monitor(self, name: str | None = None) -> dict[str, str]:
         """Return `monitor` and `mode` of Keras' own callbacks for a value, by default the optimized one."""
-        name, direction = monitor_of(self.run.spec, name)
-        return {"monitor": name, "mode": direction.mode}
+        return monitor_and_mode(self.run.spec, name)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Start the run, after the latest checkpoint if there is one."""
-        self._first = self._loop.begin(self.params.get("epochs"), self._objects())
+        self._loop.begin(self.params.get("epochs"), self._objects())
         self._count = 0
-        self._states = copy_states(self._objects()) if self._loop.over else None
+        self._loop.save_if_over(self._objects())
         self._stop_after_the_last()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -99,13 +96,12 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         values = self._loop.measure()
         self._loop.log({f"train_{name}" if name in values else name: one for name, one in logs.items()})
         logs.update(values)
-        self._loop.end_epoch(self._first + self._count, self._objects())
+        self._loop.end_epoch(self._loop.first + self._count, self._objects())
         self._stop_after_the_last()
 
     def on_train_end(self, logs: Any = None) -> None:
         """End the loop, and undo the step that Keras takes before it checks whether it must stop."""
-        if self._states is not None:
-            put_states(self._objects(), self._states)
+        self._loop.put_back(self._objects())
         self._loop.leave()
 
     def _stop_after_the_last(self) -> None:

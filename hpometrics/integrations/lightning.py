@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ..direction import Direction
 from ..exceptions import RunError, missing_extra
+from ..records.trial_record import EpochRecord
 from ..run.checkpoint import Stateful
 from ..run.run import Run
-from .directions import check_monitor, monitor_of
+from .directions import check_watcher, monitor_and_mode
 from .trainer_loop import TrainerLoop
 
 try:
@@ -49,164 +49,102 @@ class RunCallback(Callback):
     """
 
     def __init__(self, run: Run, read: Callable[[Any], Any] | None = None) -> None:
-        self.run = run
-        self._read = read
+        self.run, self._read = run, read
         self._loop = TrainerLoop(run, f"{'validation_step' if read is None else 'read'} returned None")
-        self._counts_steps = False
-        self._done = 0  # epochs or steps before this fit
-        self._earlier_metrics: dict[str, Any] = {}
-        self._values: dict[str, torch.Tensor] = {}
+        self._known: dict[str, Any] = {}  # values that `_close` must not log: earlier or measured ones
 
     def monitor(self, name: str | None = None) -> dict[str, str]:
         """Return `monitor` and `mode` of Lightning's callbacks for a value, by default the optimized one."""
-        name, direction = monitor_of(self.run.spec, name)
-        return {"monitor": name, "mode": direction.mode}
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the fit validates, and count steps unless it does so once per epoch.
-
-        Raises:
-            RunError: it does not.
-        """
-        if not trainer.enable_validation:
-            raise RunError(
-                "a run measures the validation of each epoch, but this fit has no validation; set "
-                "validation_step and val_dataloaders"
-            )
-        epochs, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
-        is_by_epoch = epochs == 1 and interval == 1.0 and isinstance(interval, float)  # 1 is one batch
-        self._counts_steps = not is_by_epoch
+        return monitor_and_mode(self.run.spec, name)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the run, after the latest checkpoint if there is one.
 
         Raises:
+            RunError: the fit has no validation.
             DirectionError: another callback or a scheduler watches a value in the wrong direction.
         """
-        schedulers = [(config.monitor, config.scheduler) for config in trainer.lr_scheduler_configs]
-        callbacks = [(getattr(one, "monitor", None), one) for one in trainer.callbacks]  # type: ignore[attr-defined]
-        for name, one in (*callbacks, *schedulers):
-            if isinstance(name, str) and getattr(one, "mode", None) in ("min", "max"):
-                where = f"{type(one).__name__}(mode={one.mode!r})"
-                check_monitor(self.run.spec, name, Direction.parse(one.mode), where)
-        objects = _objects(trainer, pl_module)
-        if self._counts_steps:
-            self._done = self._loop.begin(_most_batches(trainer), objects, counts_steps=True)
-            self._stop_after_the_last(trainer)
-            return
-        limit = trainer.max_epochs
-        epoch = self._loop.begin(None if limit in (None, -1) else limit, objects)
-        if epoch:
-            _step_on_plateau(trainer, pl_module, epoch, self.run.history[-1].values)
+        if not trainer.enable_validation:
+            raise RunError("this fit has no validation to measure; set validation_step and val_dataloaders")
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            check_watcher(self.run.spec, callback)
+        for config in trainer.lr_scheduler_configs:
+            check_watcher(self.run.spec, config.scheduler, config.monitor)
+        interval = trainer.val_check_interval
+        by_epoch = trainer.check_val_every_n_epoch == 1 and interval == 1.0 and isinstance(interval, float)
+        self._loop.begin(_most(trainer, by_epoch), _objects(trainer, pl_module), not by_epoch)
+        if by_epoch and (epoch := self._loop.first):
+            _step_on_plateau(trainer, pl_module, self.run.history[-1])
             counts = dict.fromkeys(("ready", "started", "processed", "completed"), epoch)
             trainer.fit_loop.epoch_progress.current.load_state_dict(counts)
-        self._stop_after_the_last(trainer)
+        trainer.should_stop |= self._loop.over
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start an epoch; the sanity check before it does not count."""
-        if not self._counts_steps:
-            self._start_report(trainer)
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any, **__: Any) -> None:
+        """Start an epoch, or what a report at a step covers; the sanity check before it does not count."""
+        if self._loop.start_unless_open():
+            self._known = dict(trainer.callback_metrics)
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        """Start what a report at a step covers, unless it has begun."""
-        if self._counts_steps and not self._loop.open:
-            self._start_report(trainer)
+    on_train_batch_start = on_train_epoch_start
 
-    def _start_report(self, trainer: Trainer) -> None:
-        self._loop.start_epoch()
-        self._earlier_metrics = dict(trainer.callback_metrics)
-
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any, **__: Any) -> None:
         """Update the run with the outputs of a batch."""
         self._loop.update(outputs if self._read is None else self._read(outputs))
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Publish the values of the pass to the other callbacks."""
-        values = self._loop.measure()
-        self._values = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
-        trainer.callback_metrics.update(self._values)
+        values = {name: torch.tensor(one, dtype=torch.float64) for name, one in self._loop.measure().items()}
+        self._known |= values
+        trainer.callback_metrics.update(values)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Close what a report at a step covers.
-
-        Raises:
-            BaseException: the backend's stop.
-        """
-        if self._counts_steps and not trainer.sanity_checking:
-            self._close_report(trainer, pl_module, self._done + trainer.fit_loop.total_batch_idx + 1)
+        """Close what a report at a step covers."""
+        if self._loop.counts_steps and not trainer.sanity_checking:
+            self._close(trainer, pl_module, self._loop.first + trainer.fit_loop.total_batch_idx + 1)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Close the epoch.
+        """Close the epoch."""
+        if not self._loop.counts_steps:
+            self._close(trainer, pl_module, trainer.current_epoch + 1)
 
-        Raises:
-            BaseException: the backend's stop.
-        """
-        if not self._counts_steps:
-            self._close_report(trainer, pl_module, trainer.current_epoch + 1)
-
-    def _close_report(self, trainer: Trainer, pl_module: LightningModule, count: int) -> None:
-        earlier = (self._earlier_metrics, self._values)
-        metrics = trainer.callback_metrics.items()  # of all epochs
-        self._loop.log({n: value for n, value in metrics if all(value is not one.get(n) for one in earlier)})
+    def _close(self, trainer: Trainer, pl_module: LightningModule, count: int) -> None:
+        metrics = trainer.callback_metrics  # of all epochs
+        self._loop.log({name: one for name, one in metrics.items() if one is not self._known.get(name)})
         self._loop.end_epoch(count, _objects(trainer, pl_module))
-        self._stop_after_the_last(trainer)
+        trainer.should_stop |= self._loop.over
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """End the loop, for whatever reason the fit ended."""
         self._loop.leave()
 
-    def _stop_after_the_last(self, trainer: Trainer) -> None:
-        if self._loop.over:
-            trainer.should_stop = True
 
-
-def _most_batches(trainer: Trainer) -> int | None:
-    """Return the most batches that a fit trains on; None if it has no end."""
-    limits: list[float] = []
-    if trainer.max_epochs not in (None, -1):
-        limits.append(trainer.max_epochs * trainer.num_training_batches)
-    if trainer.max_steps != -1:
-        limits.append(trainer.max_steps * trainer.accumulate_grad_batches)
-    most = min(limits, default=math.inf)
+def _most(trainer: Trainer, by_epoch: bool) -> int | None:
+    """Return the most epochs, or batches, that a fit trains on; None if it has no end."""
+    epochs, steps = (math.inf if n in (None, -1) else n for n in (trainer.max_epochs, trainer.max_steps))
+    batches = min(epochs * trainer.num_training_batches, steps * trainer.accumulate_grad_batches)
+    most = epochs if by_epoch else batches
     return int(most) if math.isfinite(most) else None
 
 
 def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:
     """Return the contents of a checkpoint; several optimizers are numbered."""
-    schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
-    return {
-        "model": pl_module,
-        **_number_names("optimizer", trainer.optimizers),
-        **_number_names("scheduler", schedulers),
-    }
+    schedulers: list[Any] = [config.scheduler for config in trainer.lr_scheduler_configs]
+    objects: dict[str, Stateful] = {"model": pl_module}
+    for name, things in (("optimizer", trainer.optimizers), ("scheduler", schedulers)):
+        objects |= {name if len(things) == 1 else f"{name}_{i}": one for i, one in enumerate(things)}
+    return objects
 
 
-def _step_on_plateau(
-    trainer: Trainer, pl_module: LightningModule, epoch: int, values: Mapping[str, Any]
-) -> None:
+def _step_on_plateau(trainer: Trainer, pl_module: LightningModule, record: EpochRecord) -> None:
     """Step the schedulers that Lightning steps after the hook in which states were copied."""
     if not pl_module.automatic_optimization:
         return
     for config in trainer.lr_scheduler_configs:
-        if config.reduce_on_plateau and config.interval == "epoch" and epoch % config.frequency == 0:
+        is_due = (record.epoch + 1) % config.frequency == 0
+        if is_due and config.reduce_on_plateau and config.interval == "epoch":
             monitor = str(config.monitor)
-            if monitor not in values:
+            if monitor not in record.values:
                 raise RunError(
                     f"a scheduler monitors {monitor!r}, which is missing from the record of epoch "
-                    f"{epoch - 1}, so it cannot continue; log it in validation_step"
+                    f"{record.epoch}, so it cannot continue; log it in validation_step"
                 )
-            pl_module.lr_scheduler_step(config.scheduler, values[monitor])
-
-
-def _number_names(name: str, things: list[Any]) -> dict[str, Stateful]:
-    return {name: things[0]} if len(things) == 1 else {f"{name}_{i}": thing for i, thing in enumerate(things)}
+            pl_module.lr_scheduler_step(config.scheduler, record.values[monitor])

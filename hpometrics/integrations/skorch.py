@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..direction import MINIMIZE, Direction
+from ..direction import MINIMIZE
 from ..exceptions import missing_extra
 from ..run.checkpoint import Stateful
 from ..run.run import Run
-from .directions import check_monitor, monitor_of
+from .directions import check_watcher, monitor_of
 from .trainer_loop import Read, TrainerLoop, as_reader
 
 try:
@@ -51,12 +51,9 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
             DirectionError: another callback of the net watches a value in the other direction.
         """
         for _, other in net.callbacks_:
-            name, lower = getattr(other, "monitor", None), getattr(other, "lower_is_better", None)
-            if isinstance(name, str) and isinstance(lower, bool):
-                stated = Direction.parse("min" if lower else "max")
-                check_monitor(self.run.spec, name, stated, f"{type(other).__name__}(lower_is_better={lower})")
+            check_watcher(self.run.spec, other)
         self.loop_ = TrainerLoop(self.run, "the net has no validation data; set train_split")
-        self.first_ = self.loop_.begin(net.max_epochs, _objects(net))
+        self.loop_.begin(net.max_epochs, _objects(net))
         self.earlier_ = len(net.history)
 
     def on_epoch_begin(
@@ -91,10 +88,11 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
         self.loop_.log(values)
         for name, value in self.loop_.measure().items():
             net.history.record(name, value)
-        count = len(net.history) - self.earlier_
-        self.loop_.end_epoch(self.first_ + count, _objects(net))
-        net.history.record(f"{self.run.spec.name}_best", self.run.best_epoch == self.first_ + count - 1)
-        if self.loop_.over and count < net.max_epochs:
+        new = len(net.history) - self.earlier_
+        count = self.loop_.first + new
+        self.loop_.end_epoch(count, _objects(net))
+        net.history.record(f"{self.run.spec.name}_best", self.run.best_epoch == count - 1)
+        if self.loop_.over and new < net.max_epochs:
             raise KeyboardInterrupt
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:

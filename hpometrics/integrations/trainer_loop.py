@@ -8,7 +8,7 @@ from typing import Any
 
 from ..exceptions import RunError
 from ..metrics.features import PREDICTIONS, PROBABILITIES, Binary, Category
-from ..run.checkpoint import Stateful
+from ..run.checkpoint import Stateful, copy_states, put_states
 from ..run.run import Run
 
 Objects = Mapping[str, Stateful]
@@ -33,6 +33,9 @@ class TrainerLoop:
 
     Attributes:
         open: whether updates and values count at present.
+        counts_steps: whether the trainer evaluates after a number of steps.
+        first: how many epochs, or steps, were done before.
+        values: those of the latest pass that was measured, by the names of the record.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
@@ -54,12 +57,18 @@ class TrainerLoop:
         self._skipped_batches = 0  # batches of this epoch without outputs
         self._outside_run: Run | None = None  # measures a pass outside of an epoch
         self._epochs: Generator[int, Any] | None = None
-        self._counts_steps = False
         self._most: int | None = None
-        self._first = 0  # epochs, or steps, that were done before
+        self._states: Mapping[str, Any] | None = None  # after the last epoch
         self._epoch: int | None = None
-        self.open = False
+        self.open = self.counts_steps = False
+        self.first = 0
+        self.values: dict[str, float] = {}
         self._logged_values: dict[str, Any] = {}  # of this epoch
+
+    @property
+    def begun(self) -> bool:
+        """Whether the epochs have started."""
+        return self._epochs is not None
 
     @property
     def over(self) -> bool:
@@ -81,17 +90,27 @@ class TrainerLoop:
             RunError: neither the trainer nor the spec has such a number, the spec counts the other, or the
                 run has begun.
         """
-        self._most, self._counts_steps = n, counts_steps
-        self._first = self._run.resume_record() if objects is None else self._run.restore(**objects)
-        if counts_steps and self._first:
-            self._first = self._run.history[-1].step or 0
+        self._most, self.counts_steps = n, counts_steps
+        self.first = self._run.resume_record() if objects is None else self._run.restore(**objects)
+        if counts_steps and self.first:
+            self.first = self._run.history[-1].step or 0
         self._epochs = self._run.steps(n, every=n) if counts_steps else self._run.epochs(n)
         self._epoch = next(self._epochs, None)
-        return self._first
+        return self.first
 
     def start_epoch(self) -> None:
         """Start an epoch: updates and values count from now on."""
         self.open, self._skipped_batches, self._logged_values = not self.over, 0, {}
+
+    def start_unless_open(self) -> bool:
+        """Start an epoch unless one is open or all are done; return whether it did.
+
+        For a trainer whose evaluations after a number of steps may come in the midst of an epoch of its own.
+        """
+        if self.open or self.over:
+            return False
+        self.start_epoch()
+        return True
 
     def update(self, outputs: Any) -> None:
         """Update the run with a batch, a mapping with the keywords of `run.update`.
@@ -120,9 +139,9 @@ class TrainerLoop:
 
         Measurements outside of an epoch end with the pass.
         """
-        values = self._current_run.measure()
+        self.values = self._current_run.measure()
         self._outside_run = None
-        return values
+        return dict(self.values)
 
     @property
     def _current_run(self) -> Run:
@@ -151,7 +170,7 @@ class TrainerLoop:
             BaseException: the backend's stop.
         """
         # after the last epoch, or before the first
-        if self._epochs is None or self._epoch is None or count == self._first:
+        if self._epochs is None or self._epoch is None or count == self.first:
             return
         self._check_count(count, self._epoch)
         self._check_measured()
@@ -160,16 +179,16 @@ class TrainerLoop:
             self._run.checkpoint(**objects)
         self.open, self._epoch = False, None  # stays so where the backend stops the run
         with suppress(StopIteration):
-            self._epoch = self._epochs.send(count if self._counts_steps else None)
+            self._epoch = self._epochs.send(count if self.counts_steps else None)
 
     def _check_count(self, count: int, epoch: int) -> None:
         """Check that the trainer evaluates where the run reports."""
         spec, history = self._run.spec, self._run.history
-        if self._counts_steps and history and count <= history[-1].place:
+        if self.counts_steps and history and count <= history[-1].place:
             raise RunError(
                 f"a run measures one validation per report, but another one ended after step {count}"
             )
-        if not self._counts_steps and count != epoch + 1:
+        if not self.counts_steps and count != epoch + 1:
             raise RunError(
                 f"a run measures one validation per epoch, but one ended in epoch {count} of the trainer "
                 f"while the run is at epoch {epoch + 1}"
@@ -188,11 +207,20 @@ class TrainerLoop:
         batches, self._skipped_batches = self._skipped_batches, 0
         names = [spec.name for spec in self._run.spec.objectives if not spec.reported]
         if names and batches and not self._run.updated:
-            unit = "step" if self._counts_steps else "epoch"
+            unit = "step" if self.counts_steps else "epoch"
             raise RunError(
                 f"{names[0]} cannot be measured in {unit} {self._epoch}: {self._absent}; a validation must "
                 f"return keywords of run.update, as in {{'logits': logits, 'target': target}}"
             )
+
+    def save_if_over(self, objects: Objects) -> None:
+        """Keep the states of the objects if no epoch is left, for `put_back`."""
+        self._states = copy_states(objects) if self.over else None
+
+    def put_back(self, objects: Objects) -> None:
+        """Undo the step that a trainer takes before it checks whether it must stop."""
+        if self._states is not None:
+            put_states(objects, self._states)
 
     def leave(self) -> None:
         """End the loop when the trainer ends, for whatever reason."""
@@ -207,7 +235,18 @@ def as_reader(read: Read) -> Callable[[Any, Any], Any]:
     >>> as_reader("logits")([0.5], [1])
     {'logits': [0.5], 'target': [1]}
     """
-    return read if callable(read) else lambda outputs, target: {read: outputs, "target": target}
+    if callable(read):
+        return read
+
+    def name_outputs(outputs: Any, target: Any) -> dict[str, Any]:
+        if isinstance(outputs, tuple):
+            raise RunError(
+                f"the model returns {len(outputs)} outputs; pass as read= a function that names them, as in "
+                "{'logits': outputs[0], 'target': target}"
+            )
+        return {read: outputs, "target": target}
+
+    return name_outputs
 
 
 def default_reader(run: Run, read: Read | None) -> Callable[[Any, Any], Any]:

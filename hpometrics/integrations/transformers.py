@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..direction import MAXIMIZE, MINIMIZE
+from ..direction import MAXIMIZE
 from ..exceptions import RunError, missing_extra
 from ..metrics._device import process
-from ..run.checkpoint import Stateful, copy_states, put_states
+from ..run.checkpoint import Stateful
 from ..run.run import Run
-from .directions import check_monitor, monitor_of
-from .trainer_loop import TrainerLoop
+from .directions import check_watcher, monitor_of
+from .trainer_loop import TrainerLoop, as_reader
 
 try:
     from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -23,22 +23,19 @@ except ImportError as err:
 
 __all__ = ["RunCallback"]
 
-_ABSENT = "the trainer lacks compute_metrics=callback.compute_metrics or labels, or read returned None"
-
 
 class RunCallback(TrainerCallback):
     """Measures each evaluation through its own `compute_metrics`.
 
     Use it as `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with
     `eval_strategy="epoch"` in the arguments, or `"steps"`: then the run counts the trainer's steps, as by
-    `Run.steps`, and a report is due at each evaluation. All predictions of a pass update the run at once, or
-    batch by batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs
-    (`loss`, `eval_loss`) are recorded with the epoch and can be optimized:
+    `Run.steps`, and a report is due at each evaluation. The predictions of a pass update the run at once, or
+    by batch with `batch_eval_metrics=True`, to the same values. Values that the trainer logs (`loss`,
+    `eval_loss`) are recorded with the epoch and can be optimized:
     `Run(trial, metric=library_metric("eval_loss"))`. The trainer receives the values of the pass, so that
     `TrainingArguments(**callback.monitor())`, `EarlyStoppingCallback` and
-    `hyperparameter_search(**callback.search())` find them.
-    The backend's stop leaves `train` as an exception; patience, the target and the spec's `epochs` or `steps`
-    end it. An evaluation before or after training does not count for the run.
+    `hyperparameter_search(**callback.search())` find them. The backend's stop leaves `train` as an exception;
+    patience, the target and the spec's `epochs` or `steps` end it. Evaluations outside of it do not count.
 
     Where the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the
     schedule, and a killed run continues after its latest one: `train` trains the remaining epochs. Other
@@ -60,14 +57,8 @@ class RunCallback(TrainerCallback):
         self._start_run(run if isinstance(run, Run) else run())
 
     def _start_run(self, run: Run) -> None:
-        self.run = run
-        self._loop = TrainerLoop(run, _ABSENT)
-        self._is_started = self._counts_steps = False
-        self._done = 0  # epochs or steps before this training
-        self._updating = process() == 0
-        self._passes = 0
-        self._values: dict[str, float] = {}
-        self._states: Mapping[str, Any] | None = None
+        absent = "the trainer lacks compute_metrics=callback.compute_metrics or labels, or read returned None"
+        self.run, self._loop = run, TrainerLoop(run, absent)
 
     def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """Update the run, and return the values of the pass, as the run records them.
@@ -78,11 +69,9 @@ class RunCallback(TrainerCallback):
             prediction: the prediction of the pass, or of a batch.
             compute_result: whether it is the last one of the pass.
         """
-        self._passes += 1
-        if self._updating:
+        if process() == 0:
             self._loop.update(self._read(prediction))
-        self._values = self._loop.measure() if compute_result else {}
-        return dict(self._values)
+        return self._loop.measure() if compute_result else {}
 
     def monitor(self, name: str | None = None) -> dict[str, Any]:
         """Return the training arguments that name the best model by a value, by default the optimized one."""
@@ -95,10 +84,8 @@ class RunCallback(TrainerCallback):
         Each evaluation reports the current value, the last epoch of the run the picked one.
         """
         directions = [direction.value for direction in self.run.spec.optimized.values()]
-        return {
-            "direction": directions[0] if len(directions) == 1 else directions,
-            "compute_objective": self._objective,
-        }
+        direction = directions if len(directions) > 1 else directions[0]
+        return {"direction": direction, "compute_objective": self._objective}
 
     def _objective(self, metrics: Mapping[str, float]) -> Any:
         names = self.run.spec.optimized
@@ -112,99 +99,50 @@ class RunCallback(TrainerCallback):
         """Start the run, after the latest checkpoint if there is one.
 
         Raises:
-            RunError: the trainer evaluates neither by epochs nor by steps, or has restored a checkpoint of
-                its own.
+            RunError: the trainer never evaluates, or has restored a checkpoint of its own.
             DirectionError: the trainer picks its best model in the wrong direction.
         """
-        if args.metric_for_best_model is not None and args.greater_is_better is not None:
-            stated = MAXIMIZE if args.greater_is_better else MINIMIZE
-            where = f"greater_is_better={args.greater_is_better}"
-            check_monitor(self.run.spec, args.metric_for_best_model.removeprefix("eval_"), stated, where)
+        check_watcher(self.run.spec, args, (args.metric_for_best_model or "").removeprefix("eval_"))
         if args.eval_strategy == IntervalStrategy.NO:
             raise RunError("a run needs evaluations; set eval_strategy to 'epoch' or 'steps', not 'no'")
         if state.global_step:
             raise RunError("a run resumes from its own checkpoint; leave resume_from_checkpoint= out")
-        if self._is_started and self._make_run is not None:
+        if self._make_run is not None and self._loop.begun:
             self._start_run(self._make_run())
-        self._is_started = True
-        self._counts_steps = args.eval_strategy == IntervalStrategy.STEPS
-        most = state.max_steps if self._counts_steps else state.num_train_epochs
-        self._updating = state.is_world_process_zero
-        limit = None if most == sys.maxsize else most
-        self._done = self._loop.begin(limit, _objects(kwargs), self._counts_steps)
-        self._states = copy_states(_objects(kwargs)) if self._loop.over else None
-        self._stop_after_the_last(control)
+        counts_steps = args.eval_strategy == IntervalStrategy.STEPS
+        most = state.max_steps if counts_steps else state.num_train_epochs
+        self._loop.begin(None if most == sys.maxsize else most, _objects(kwargs), counts_steps)
+        self._loop.save_if_over(_objects(kwargs))
+        control.should_training_stop |= self._loop.over
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Start an epoch; `eval_on_start` before it does not count."""
-        if not self._counts_steps:
-            self._start_report()
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Start an epoch, or what a report at a step covers; `eval_on_start` before it does not count."""
+        self._loop.start_unless_open()
 
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Start what a report at a step covers, unless it has begun."""
-        if self._counts_steps and not self._loop.open:
-            self._start_report()
-
-    def _start_report(self) -> None:
-        self._loop.start_epoch()
-        self._passes = 0
-
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_end(self, *_: Any, **kwargs: Any) -> None:
         """Undo the step that a trainer takes before it checks whether it must stop."""
-        if self._states is not None:
-            put_states(_objects(kwargs), self._states)
+        self._loop.put_back(_objects(kwargs))
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, *_: Any, logs: Mapping[str, Any] | None = None, **__: Any) -> None:
         """Record the values that the trainer logs."""
-        measured_names = {"epoch", *(f"eval_{name}" for name in self._values)}
-        self._loop.log({name: value for name, value in (logs or {}).items() if name not in measured_names})
+        measured = {"epoch", *(f"eval_{name}" for name in self._loop.values)}
+        self._loop.log({name: value for name, value in (logs or {}).items() if name not in measured})
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Close the epoch, or what a report at a step covers.
-
-        Raises:
-            RunError: the trainer passed nothing to measure.
-            BaseException: the backend's stop.
-        """
-        if self._updating and not self._passes:
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Close the epoch, or what a report at a step covers."""
+        if process() == 0 and not self.run.updated:
             self._loop.update(None)
-        count = state.global_step if self._counts_steps else math.ceil(state.epoch or 0)
-        self._loop.end_epoch(self._done + count, _objects(kwargs))
-        self._stop_after_the_last(control)
+        count = state.global_step if self._loop.counts_steps else math.ceil(state.epoch or 0)
+        self._loop.end_epoch(self._loop.first + count, _objects(kwargs))
+        control.should_training_stop |= self._loop.over
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, *_: Any, **__: Any) -> None:
         """End the loop."""
         self._loop.leave()
 
-    def _stop_after_the_last(self, control: TrainerControl) -> None:
-        if self._loop.over:
-            control.should_training_stop = True
 
-
-def _logits(prediction: EvalPrediction) -> dict[str, Any]:
-    if isinstance(prediction.predictions, tuple):
-        raise RunError(
-            f"the model returns {len(prediction.predictions)} outputs; name them with read=, as in "
-            "lambda prediction: {'logits': prediction.predictions[0], 'target': prediction.label_ids}"
-        )
-    return {"logits": prediction.predictions, "target": prediction.label_ids}
+def _logits(prediction: EvalPrediction) -> Any:
+    return as_reader("logits")(prediction.predictions, prediction.label_ids)
 
 
 def _objects(kwargs: Mapping[str, Any]) -> dict[str, Stateful]:

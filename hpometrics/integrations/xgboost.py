@@ -47,7 +47,7 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
         super().__init__()
         self.run, self._rounds, self._valid, self._read = run, rounds, valid, default_reader(run, read)
         self._loop = TrainerLoop(run, "valid is missing")
-        self._earlier = self._first = 0
+        self._earlier = 0
 
     def monitor(self, name: str | None = None) -> dict[str, Any]:
         """Return the arguments of XGBoost's `EarlyStopping` for a value, by default the optimized one.
@@ -61,7 +61,7 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
     def before_training(self, model: Any) -> Any:
         """Start the run, after the latest checkpoint if there is one."""
         self._earlier = model.num_boosted_rounds()
-        self._first = self._loop.begin(self._rounds, self._objects(model))
+        self._loop.begin(self._rounds, self._objects(model))
         return model
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -85,7 +85,7 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
             history = evals_log.setdefault(_MEASURED, {})
             for name, value in self._loop.measure().items():
                 history.setdefault(name, []).append(value)
-        self._loop.end_epoch(self._first + epoch + 1, self._objects(model))
+        self._loop.end_epoch(self._loop.first + epoch + 1, self._objects(model))
         if self._loop.over:  # `cv` cuts its result after the best
             self._mark_picked(model)
         return self._loop.over

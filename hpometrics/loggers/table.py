@@ -8,8 +8,9 @@ from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
-from .._formatting import Readable, shape_of
+from .._formatting import Readable, html_table, number, shape_of
 from .._text import printable
+from ..direction import ARROWS, Direction
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..records._files import atomic_write, writing
@@ -82,6 +83,27 @@ def nice_report(values: Mapping[str, Reading | Readable], width: int | None = No
     if tables.keys() <= {VALIDATION}:
         return "".join(tables.values())
     return "\n".join(f"{split}:\n{table}" for split, table in tables.items())
+
+
+def history_html(
+    history: Sequence[EpochRecord], directions: Mapping[str, Direction], picked: int | None, title: str
+) -> str:
+    """Return the epochs of a run as a table for a notebook, a row each, with a star at the picked one.
+
+    >>> history_html([EpochRecord(0, {"loss": 0.5})], {"loss": Direction.MINIMIZE}, 0, "Run").count("<tr>")
+    2
+    """
+    names = list(dict.fromkeys(name for one in history for name in one.values))
+    steps = any(one.step is not None for one in history)
+    head = ("step" if steps else "epoch", *(f"{name}{ARROWS[directions.get(name)]}" for name in names))
+    rows = [
+        (
+            f"{one.place}{' *' if one.epoch == picked else ''}",
+            *(number(one.values.get(name)) for name in names),
+        )
+        for one in history
+    ]
+    return html_table([head, *rows], title)
 
 
 def cell(value: Reading | None) -> str:

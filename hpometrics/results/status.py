@@ -34,6 +34,7 @@ from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, winner_lines
 
 _NUMBERS = 20
+_NARROWEST = 20  # characters of a text beside its head
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,10 @@ class Outcome:
         return {**facts, "best": best}
 
 
-def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
-    """Return the progress, the best so far and the open trials."""
+def status_text(
+    home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], width: int | None = None
+) -> str:
+    """Return the progress, the best so far and the open trials; on a terminal of this width, wrapped."""
     lines = [
         ("sweep", f"{resolved.name}   in {home.label}"),
         *_annotations(resolved),
@@ -176,8 +179,10 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
         *_winner(home, records, resolved),
         *_open_trials(home, records, resolved),
     ]
-    width = max(len(head) for head, _ in lines)
-    return "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+    indent = max(len(head) for head, _ in lines) + 2
+    room = None if width is None else max(width - indent, _NARROWEST)
+    texts = (wrapped_lines(text, room).replace("\n", "\n" + " " * indent) for _, text in lines)
+    return "\n".join(f"{head:<{indent}}{text}" for (head, _), text in zip(lines, texts, strict=True))
 
 
 def _annotations(resolved: Resolved) -> Iterator[tuple[str, str]]:

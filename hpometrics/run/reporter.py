@@ -191,6 +191,26 @@ class HoldsLast:
             self._host.report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
 
 
+def checked_spec(host: object, spec: RunSpec | None, facts: Mapping[str, Any]) -> RunSpec:
+    """Return the spec of a run on this host, which a user passes whole or as its facts.
+
+    Raises:
+        RunError: there are both, or neither.
+        HpometricsError: see `RunSpec`; the host may log it, as it does with the refusals of its own.
+    """
+    from .spec import RunSpec
+
+    try:
+        if (spec is None) == (not facts):
+            raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
+        return spec or RunSpec(**facts)
+    except Exception as err:
+        reporter = as_reporter(host)
+        if hasattr(reporter, "refuse"):
+            cast(Any, reporter).refuse(err)
+        raise
+
+
 def checked_reporter(host: object, spec: RunSpec) -> Reporter:
     """Return a reporter for what a user has in hand that takes the values of runs of this spec.
 

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError, RunError
+from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError
 from ..loggers.registry import LoggerLike
+from ..loggers.table import history_html
 from ..metrics.additive import Additive
 from ..metrics.registry.scope import VALIDATION
 from ..metrics.reports import Metrics
@@ -22,7 +23,7 @@ from .checkpoint import Stateful
 from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
 from .logged_values import why_no_value
-from .reporter import checked_reporter
+from .reporter import checked_reporter, checked_spec
 from .spec import RunSpec
 
 
@@ -34,8 +35,7 @@ class Run:
             In a process group only the first rank has one; the others have none, `Run(None, ...)`. In Ray
             Train each rank passes a `TuneReporter()`: by it a rank knows that checkpoints are stored.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
-        directory: the trial's own, for `epochs.jsonl`, `.trainstats` and checkpoints; None writes nothing.
-            The first rank alone writes.
+        directory: where the first rank writes `epochs.jsonl`, `.trainstats` and checkpoints; None: nowhere.
         params: the params of the run, for `run.params`.
         seed: for `run.seed`; a search derives it and seeds Python, NumPy and torch; a run itself seeds none.
         fsync: see `EpochLog`.
@@ -43,9 +43,8 @@ class Run:
 
     Attributes:
         spec: what is measured.
-        seed: what the engine seeds by itself: a split, the order of a data loader, a `random_state`. In a
-            search it is a function of the search's seed, the trial's number, the repeat and the
-            confirmation; None if the search has no seed.
+        seed: what the engine seeds by itself, such as a split or a `random_state`. In a search it depends on
+            the search's seed, the trial's number, the repeat and the confirmation; None without that seed.
 
     Raises:
         DirectionError: the host searches in another direction than the metric's.
@@ -72,9 +71,7 @@ class Run:
         loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
-        if (spec is None) == (not facts):
-            raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
-        self.spec, self.seed = spec or RunSpec(**facts), seed
+        self.spec, self.seed = checked_spec(host, spec, facts), seed
         reporter = checked_reporter(host, self.spec)
         self._closer = EpochCloser(self.spec, reporter, params, directory, fsync, loggers)
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged
@@ -83,6 +80,9 @@ class Run:
     def __repr__(self) -> str:
         best = f", {self._progress.value:.6g} at epoch {self.best_epoch}" if self.values else ""
         return f"Run({self.spec.goal}, {len(self.history)} epochs{best})"
+
+    def _repr_html_(self) -> str:
+        return history_html(self.history, self.spec.directions, self.best_epoch, repr(self))
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from .._formatting import wrapped_lines
+from .._formatting import terminal_width, wrapped_lines
 from .._text import printable, printable_lines
 from ..backends.live_table import AtWork, LiveTable, print_error
 from ..backends.trial_lines import TrialLines, short_reason
@@ -85,8 +84,7 @@ class Progress:
 
     def complain(self, text: str) -> None:
         """Print an error, whether quiet or not, with its lines wrapped to the terminal."""
-        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-        print_error(wrapped_lines(printable_lines(text), width))
+        print_error(wrapped_lines(printable_lines(text), terminal_width(sys.stderr)))
 
     def tell(self, record: TrialRecord) -> None:
         """Print the line of a finished trial."""

@@ -1,9 +1,10 @@
-"""The signals that ask a sweep to stop, raised as interrupts, and the exit code of each."""
+"""The signals that ask a sweep to stop, raised as interrupts, the exit code of each, and a sudden end."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,11 @@ _SECONDS = 0.5
 """The time between two checks for a stop request."""
 _signals: list[int] = []
 """The signals that were raised: compiled code such as Ray's replaces an `Interrupt` by KeyboardInterrupt."""
+
+
+_NOTICE = 'read -r end || printf "%s\n" "$0" >&2'
+"""A command of a shell: its text is printed unless a line comes before the end of the input."""
+_CURSOR = "\x1b[?25h\n"  # shown again: a live line hides it
 
 
 class Interrupt(KeyboardInterrupt):
@@ -122,6 +128,28 @@ def terminated_when(asked: Callable[[], bool]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def end_noticed(text: str) -> Iterator[None]:
+    """Have a text printed to stderr if the process ends within the block, by its engine, a crash or a kill.
+
+    A shell prints it, which waits for a line from the end of the block; without a shell nothing is printed.
+    """
+    cursor = _CURSOR if sys.stderr.isatty() else ""
+    shell = None
+    with suppress(OSError):
+        shell = subprocess.Popen(
+            ["sh", "-c", _NOTICE, f"{cursor}{text}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        if shell is not None:
+            shell.communicate(b"\n")
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from .._formatting import plural, terminal_width
@@ -42,7 +42,7 @@ from .context import SweepContext, make_context, module_files
 from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
-from .signals import before_first_trial, exit_code, raising_interrupts, terminated_when
+from .signals import before_first_trial, end_noticed, exit_code, raising_interrupts, terminated_when
 from .study import check_published, study_file
 from .warm_start import warm_start
 
@@ -139,7 +139,7 @@ def _search(context: SweepContext, options: Options, question: str, learned: Seq
     if lines := [*repairs, *([head] if head else []), *learned]:
         progress.say("\n".join(lines))
     try:
-        with progress.live(), aside():
+        with progress.live(), aside(), _end_noticed(context, options):
             load_path(BACKENDS[config.backend.name].start)(context, options.verbose)
             fails = context.broken or context.fails(context.failed)
             if config.confirm is not None and not fails:
@@ -407,6 +407,19 @@ def _again(context: SweepContext, options: Options) -> str:
         return "run() of the Sweep"
     settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
     return redacted(shlex.join(["hpometrics", "run", str(context.plan.file), *settings]))
+
+
+def _end_noticed(context: SweepContext, options: Options) -> AbstractContextManager[None]:
+    """Return a context at whose sudden end a command prints how to resume."""
+    if options.python:
+        return nullcontext()
+    return end_noticed(
+        printable_lines(
+            "the process ended unexpectedly: the engine may have exited or crashed, or memory may have run "
+            "out. Resume with:\n"
+            f"  {_again(context, options)}"
+        )
+    )
 
 
 def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord], options: Options) -> str:

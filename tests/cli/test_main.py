@@ -86,6 +86,18 @@ def test_check_lists_what_is_wrong(tmp_path):
     assert (told["ok"], [problem["line"] for problem in told["problems"]]) == (False, [2, 3])
 
 
+def test_errors_fit_a_terminal(tmp_path, monkeypatch):
+    """Wrapped at spaces, so that none is cut within a word; a pipe gets each in one line."""
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    whole = call("check", file).stderr
+    monkeypatch.setattr("hpometrics.cli.console.terminal_width", lambda stream: 60)
+    narrow = call("check", file).stderr
+    assert max(map(len, whole.splitlines())) > 60
+    assert all(len(line) <= 60 or " " not in line for line in narrow.splitlines())
+    assert narrow.split() == whole.split()
+
+
 def test_check_tells_the_plan_as_json():
     """With the config, every default spelled out."""
     told = json.loads(call("check", CONFIGS[0], "--json").stdout)

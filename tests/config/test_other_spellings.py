@@ -16,6 +16,7 @@ metrics: {optimize: roc_auc}
 budget: {trials: 2, epochs: 2}
 """
 
+UNREAD = "{choice: [...]}, {float: [low, high]} or {int: [low, high]}"
 MAPPINGS = {
     "{values: [4, 8, 16]}": "{choice: [4, 8, 16]}",
     "{values: [sgd, adam], probabilities: [0.9, 0.1]}": "{choice: [sgd, adam], weights: [0.9, 0.1]}",
@@ -35,7 +36,8 @@ MAPPINGS = {
     "{log_uniform_values: [0.0001, 1]}": "{float: [0.0001, 1], log: true}",
     "{uniform: [0, 1]}": "{float: [0, 1]}",
     "{uniform: {low: 0, high: 1}}": "{float: [0, 1]}",
-    "{uniform: wide}": "{choice: [...]}, {float: [low, high]} or {int: [low, high]}",
+    "{uniform: wide}": UNREAD,
+    "{distribution: inv_log_uniform_values, min: 0.1, max: 1}": UNREAD,
 }
 TEXTS = {
     "interval(1e-4, 1e-1)": "{float: [0.0001, 0.1]}",
@@ -62,8 +64,20 @@ TEXTS = {
     "hp.randint('x', 5)": "{int: [0, 4]}",
     "hp.quniform('x', 0, 1, 0.25)": "{float: [0, 1], step: 0.25}",
     "hp.Int('units', min_value=32, max_value=512, step=32)": "{int: [32, 512], step: 32}",
-    "suggest_float(lr)": "{choice: [...]}, {float: [low, high]} or {int: [low, high]}",
-    "tune.uniform(low, high)": "{choice: [...]}, {float: [low, high]} or {int: [low, high]}",
+    "hp.Float('lr', max_value=0.1, min_value=1e-4, sampling='log')": "{float: [0.0001, 0.1], log: true}",
+    "hp.Choice('size', values=[8, 16])": "{choice: [8, 16]}",
+    "hp.Float('lr', 1e-4, 0.1, sampling='reverse_log')": UNREAD,
+    "suggest_categorical('opt', choices=['sgd', 'adam'])": "{choice: [sgd, adam]}",
+    "Float(1e-4, 1e-1, log=True)": "{float: [0.0001, 0.1], log: true}",
+    "hpometrics.Int(16, 256, step=16)": "{int: [16, 256], step: 16}",
+    "Choice(['sgd', 'adam'])": "{choice: [sgd, adam]}",
+    "Normal(0, 1, log=True)": "{normal: [0, 1], log: true}",
+    "Real(1e-4, 1e-1, prior='log-uniform')": "{float: [0.0001, 0.1], log: true}",
+    "Categorical(['sgd', 'adam'])": "{choice: [sgd, adam]}",
+    "UniformFloat(1, 2)": "{float: [1, 2]}",
+    "Integer('depth', (1, 8), log=True)": "{int: [1, 8], log: true}",
+    "suggest_float(lr)": UNREAD,
+    "tune.uniform(low, high)": UNREAD,
 }
 
 

@@ -107,6 +107,36 @@ def test_a_net_without_validation_is_refused():
         net.fit(*TRAIN)
 
 
+class Verbose(torch.nn.Module):
+    """Returns its hidden state beside the logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.network(x), self.network[0](x)
+
+
+class FirstOutput(skorch.NeuralNetClassifier):
+    """Trains the first output of its module."""
+
+    def get_loss(self, y_pred: Any, *rest: Any, **options: Any) -> Any:
+        return super().get_loss(y_pred[0], *rest, **options)
+
+
+def test_of_several_outputs_the_user_says_which():
+    """A name cannot: the error asks for a function, which reads the one that counts."""
+    settings: dict[str, Any] = {"criterion": torch.nn.CrossEntropyLoss, "verbose": 0, "max_epochs": 1}
+    run = Run(**FACTS)
+    with pytest.raises(RunError, match="returns 2 outputs; pass as read= a function that names them, as in"):
+        FirstOutput(Verbose, callbacks=[RunCallback(run, "logits")], **settings).fit(*TRAIN)
+    run = Run(**FACTS)
+    reader = RunCallback(run, lambda outputs, target: {"logits": outputs[0], "target": target})
+    FirstOutput(Verbose, callbacks=[reader], **settings).fit(*TRAIN)
+    assert len(run.history) == 1
+
+
 def test_the_wrong_direction_is_refused():
     """Skorch takes less for better unless it is told."""
     run = Run(**FACTS)

@@ -189,7 +189,7 @@ def test_what_is_logged_can_be_optimized(trainer, fits):
 @pytest.mark.parametrize(
     ("trainer", "settings", "text"),
     [
-        ("lightning", {"limit_val_batches": 0}, "this fit has no validation; set validation_step"),
+        ("lightning", {"limit_val_batches": 0}, "this fit has no validation to measure; set validation_step"),
         (
             "transformers",
             {"eval_strategy": "no", "eval_on_start": False},

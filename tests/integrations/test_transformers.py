@@ -38,7 +38,7 @@ class Verbose(Labeled):
 
 def test_of_several_outputs_the_user_says_which(tmp_path):
     """Nothing is guessed: the error shows how to say it."""
-    with pytest.raises(RunError, match=r"returns 2 outputs; name them with read=, as in lambda"):
+    with pytest.raises(RunError, match=r"returns 2 outputs; pass as read= a function that names them"):
         hf_trainer(RunCallback(Run(**FACTS)), 1, tmp_path, Verbose()).train()
     run, plain = Run(**FACTS), Run(**FACTS)
     callback = RunCallback(

@@ -72,3 +72,15 @@ def test_the_last_lines_fit_a_terminal(tmp_path):
     assert len(verdict) > 40
     assert all(len(line) <= 40 or " " not in line.strip() for line in narrow.splitlines()[-6:])
     assert " ".join(narrow.split("Verdict: ")[1].split()) == " ".join(whole.split("Verdict: ")[1].split())
+
+
+def test_the_status_fits_a_terminal(tmp_path, monkeypatch):
+    """Wrapped at spaces, further lines below the first one's text; a pipe gets one line each."""
+    home = written(tmp_path, [*FOUR[:3], trial(3, [0.3], TrialState.RUNNING, lr=0.01)])
+    whole = status(home).stdout
+    assert max(map(len, whole.splitlines())) > 48
+    monkeypatch.setattr("hpometrics.cli.results.terminal_width", lambda: 48)
+    lines = status(home).stdout.splitlines()
+    assert all(len(line) <= 48 or " " not in line.strip() for line in lines)
+    assert {line[:8] for line in lines} == {"sweep   ", "trials  ", "best    ", "  #3    ", " " * 8}
+    assert " ".join(" ".join(lines).split()) == " ".join(whole.split())

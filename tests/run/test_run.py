@@ -447,3 +447,18 @@ def test_an_update_by_position_is_refused():
             run.update(RIGHT, RIGHT)
         run.update(predictions=RIGHT, target=RIGHT)
     assert run.value == 1
+
+
+def test_a_run_is_a_table_in_a_notebook():
+    """A row per epoch or report, the picked one with a star, and each metric with its direction."""
+    run, _ = run_of([0.5, 0.25, NAN])
+    head, *rows = re.findall("<tr>(.*?)</tr>", run._repr_html_())
+    assert head == "<th>epoch</th><th>loss v</th>"
+    assert rows == [f"<td>{e}</td><td>{v}</td>" for e, v in (("0", "0.5"), ("1 *", "0.25"), ("2", "-"))]
+    assert "<caption>Run(minimize loss, 3 epochs, 0.25 at epoch 1)</caption>" in run._repr_html_()
+    by_steps = Run(metric=LOSS)
+    for step in by_steps.steps(4, every=2):
+        if step % 2:
+            by_steps.log(loss=step)
+    assert "<th>step</th>" in by_steps._repr_html_()
+    assert Run(metric=LOSS)._repr_html_().count("<tr>") == 1  # before its first epoch

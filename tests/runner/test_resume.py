@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 from forked import hpometrics
@@ -96,3 +97,19 @@ def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monk
     assert [[e.values for e in r.epochs] for r in killed] == [[e.values for e in r.epochs] for r in whole]
     assert [r.params for r in killed] == [r.params for r in whole]
     assert [r.value for r in killed] == [r.value for r in whole]
+
+
+def test_an_engine_that_ends_its_process_leaves_the_command_to_resume(folder):
+    """A shell prints it, since the process cannot; the next run says what happened and finishes the sweep."""
+    (folder / "sweep.yaml").write_text(changed("toy_engine:train", "toy_engine:vanish_once"))
+    (folder / "prints").mkdir()
+    arguments = ("run", "sweep.yaml", "--set", "budget.trials=1")
+    assert hpometrics(*arguments, prints=folder / "prints").ended() == 1
+    text = "or memory may have run out. Resume with:\n  hpometrics run sweep.yaml --set budget.trials=1\n"
+    deadline = time.monotonic() + 10
+    while text not in (err := (folder / "prints" / "err").read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert err.endswith(text)
+    code, _, err = finished(*arguments)
+    assert code == 0, err
+    assert "trial 0: its process died once in epoch 0" in err and "Resume with" not in err

@@ -77,8 +77,13 @@ class OptunaReporter:
             elif study is not None:
                 check_direction(study, optimized)
         except HpometricsError as err:
-            log_without_traceback(err)
+            self.refuse(err)
             raise
+
+    @staticmethod
+    def refuse(error: Exception) -> None:
+        """Keep the traceback of an error out of Optuna's log of the trial: Python prints it as well."""
+        log_without_traceback(error)
 
     def judge_by(self, judged: Mapping[str, Direction]) -> None:
         """Prune by these values; a trial without a study is never stopped.
@@ -88,7 +93,11 @@ class OptunaReporter:
         """
         if getattr(self.trial, "study", None) is None:
             return
-        self._judge = Judge(cast(Trial, self.trial), judged)
+        try:
+            self._judge = Judge(cast(Trial, self.trial), judged)
+        except HpometricsError as err:
+            self.refuse(err)
+            raise
         if self._silent:
             self._reported = set(judged_values(local_copy_of(self.trial)))
             self._newest = max(self._reported, default=-1)

@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.optuna.study import check_origin, metrics_of
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import DirectionError, RecordError
+from hpometrics.exceptions import DirectionError, HpometricsError, RecordError
 from hpometrics.metrics.features import Binary
 from hpometrics.run import Reported, Run
 from hpometrics.space.dimensions import Choice, Float, Int
@@ -143,6 +143,25 @@ def test_a_study_of_the_other_direction_is_printed_once(objective, log):
         study.optimize(objective, n_trials=1)
     failed = [record for record in log if "accuracy must be maximized" in record.getMessage()]
     assert [record.exc_info for record in failed] == [None]
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"metric": "acuracy"}, "Did you mean 'accuracy'"),
+        ({"metric": "accuracy", "patients": 3}, "patients"),
+        ({"metric": "accuracy", "prune_by": "dominance"}, "prune_by"),
+    ],
+    ids=["name", "argument", "pruner"],
+)
+def test_a_run_that_is_refused_is_printed_once(facts, message, log):
+    """By Python: a misspelled metric is no crash of the training, whose place a traceback would show."""
+    with pytest.raises((HpometricsError, TypeError), match=message):
+        optuna.create_study(direction="maximize").optimize(
+            lambda trial: Run(trial, output=Binary(), **facts).value, n_trials=1
+        )
+    failed = [record for record in log if "failed with" in record.getMessage()]
+    assert failed and [record.exc_info for record in failed] == [None] * len(failed)
 
 
 def test_an_error_of_the_user_stays_in_the_log(log):
