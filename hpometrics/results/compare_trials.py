@@ -38,7 +38,7 @@ from .verdict import rows_lines
 _TRIAL = re.compile(r"(?P<directory>.+):(?P<trial>[0-9]+)\Z", re.DOTALL)
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
 _CHANCE = 0.05  # a p-value from here on is not significant
-_HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
+_HOW = "output: ranking(per_user=true) in the sweep file, or Ranking(per_user=True) as the engine's output"
 Row = tuple[tuple[str, ...], Comparison]
 """The compared metric and stratum as cells of a table, and the comparison."""
 
@@ -143,7 +143,7 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
     table = read_user_table(home.trial(record.number), record.epoch)
     if table is None:
         raise ConfigError(
-            f"{home.path}: trial {record.number} ({record.state.value}) keeps no values by user. "
+            f"{home.path}: trial {record.number} ({record.state.value}) has no stored values by user. "
             f"{_per_user_hint(resolved)}"
         )
     return table
@@ -152,8 +152,8 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
 def _per_user_hint(resolved: Resolved) -> str:
     """Return how to get values by user, or another way to compare if the output has no users."""
     if _may_have_users(resolved):
-        return f"They are kept where {_HOW}, asks for them; rerun with that setting and --fresh"
-    return f"A ranking has them, and the output here is {resolved.output}"
+        return f"To store them, set {_HOW}, and rerun with --fresh"
+    return f"Only a ranking has them; the output of this sweep is {resolved.output}"
 
 
 def has_users(directory: Path, trials: Sequence[int]) -> bool:
@@ -180,7 +180,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
     for name in metrics:
         if name not in shared:
             raise ConfigError(
-                f"no values of {name!r} by user in both trial {trials[0]} and trial {trials[1]}; "
+                f"trials {trials[0]} and {trials[1]} do not both have values of {name!r} by user; "
                 f"they share {', '.join(shared) or 'none'}"
             )
     if not shared:
@@ -211,7 +211,7 @@ def _sentence(what: str, one: Comparison, direction: Direction | None, trials: t
         return f"{what}: the difference is not statistically significant for these {one.users} users"
     if direction is None:
         more = trials[0] if one.difference > 0 else trials[1]
-        return f"{what}: trial {more} has the larger values; which way is better is not known"
+        return f"{what}: trial {more} has the larger values, but the direction of the metric is unknown"
     better = trials[0] if direction.better(one.mean_a, one.mean_b) else trials[1]
     return f"{what}: trial {better} is better ({direction.value}, p {_p(one.p_value)})"
 
@@ -223,7 +223,7 @@ def _objectives_left_out(
     optimized = resolved.optimized
     scores = [record.scores(optimized) for record in records]
     return [
-        f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
+        f"{name} has no values by user: trial {records[0].number} has {number(one)}, "
         f"trial {records[1].number} has {number(other)} ({direction.value})"
         for (name, direction), one, other in zip(optimized.items(), *scores, strict=True)
         if name not in names
@@ -241,7 +241,7 @@ def _left_out(
             counts_text = " and ".join(
                 f"{count} of trial {trial}" for count, trial in zip(counts, trials, strict=True)
             )
-            lines.append(f"{name}: left out {counts_text}, users without a value in the other")
+            lines.append(f"{name} leaves out users without a value in the other trial: {counts_text}")
     return lines
 
 
@@ -253,13 +253,13 @@ def _left_out_of_strata(
     for name in names:
         strata = first.strata_of(name, by)
         lines += [
-            f"{name}, {_stratum_name(by, stratum)}: left out, fewer than two users have a value in both"
+            f"{name}, {_stratum_name(by, stratum)}: fewer than two users have a value in both trials"
             for stratum in strata
             if (name, stratum) not in compare_trials
         ]
         users = set(first[name][0].tolist()) & set(second[name][0].tolist())
         if nowhere := len(users - {user for part in strata.values() for user in part.tolist()}):
-            lines.append(f"{name}: left out {nowhere} users, of whom no {by} is known")
+            lines.append(f"{name} leaves out users without a known {by}: {nowhere}")
     return lines
 
 
@@ -308,7 +308,7 @@ class StoredTrial:
         match = None if Path(text).is_dir() else _TRIAL.fullmatch(text)
         directory = Path(match["directory"] if match else text)
         if not directory.is_dir():
-            raise ConfigError(f"{text}: there is no such file of predictions and no such run directory")
+            raise ConfigError(f"{text} is neither a file of predictions nor a run directory")
         if not match:
             return cls.of(text, Outcome.read(directory))
         home = RunDirectory(directory)
@@ -355,7 +355,7 @@ class StoredTrial:
         if self.record.repeats:
             count = len(self.record.repeats)
             raise NotKeptError(
-                f"{self.place}: its value is a mean over {count} seeds, whose rows are not kept"
+                f"{self.place}: its value is a mean over {count} seeds, whose rows are not stored"
             )
         return self._rows(request, self.record, self._folder)[0]
 
@@ -373,7 +373,7 @@ class StoredTrial:
         if any(kept != "rows" for _, kept in both):
             raise NotKeptError(f"{self.place}: no rows of its fresh trainings are stored")
         if len({(one.rows_id, one.method, one.table.shape) for one in models}) > 1:
-            raise NotKeptError(f"{self.place}: its fresh trainings have other rows, or in another order")
+            raise NotKeptError(f"{self.place}: its fresh trainings have different rows, or a different order")
         return replace(models[0], table=np.concatenate([one.table for one in models]))
 
     def _rows(self, request: MetricRequest, record: TrialRecord, folder: Path) -> tuple[ModelRows, Kept]:
@@ -392,7 +392,7 @@ class StoredTrial:
 def _picked(place: str, record: TrialRecord) -> EpochRecord:
     epochs = [one for one in record.epochs if one.epoch == record.epoch]
     if not epochs:
-        raise ConfigError(f"{place}: {record.state.value}, no epoch counts")
+        raise ConfigError(f"{place} has no picked epoch ({record.state.value})")
     return epochs[-1]
 
 
@@ -423,9 +423,9 @@ def fresh_models(
         except NotKeptError as err:
             why = str(err)
     if why:
-        return [], f"compared by the training of each trial in the search, luck included, because {why}"
+        return [], f"compared by the training of each trial in the search, with its luck, because {why}"
     shared = len({tuple(run.seed for run in side.fresh[:count]) for side in sides}) == 1
-    seeds = "the same seeds" if shared else "seeds of their own"
+    seeds = "the same seeds" if shared else "different seeds"
     return models, f"compared by {count} fresh trainings of each, under {seeds}"
 
 
