@@ -169,7 +169,7 @@ def test_row_values_from_elsewhere():
     found = compare(CLOSE, FAR, direction="maximize")
     expected = scipy.stats.ttest_rel(CLOSE, FAR)
     assert found.p_value == pytest.approx(expected.pvalue, abs=1e-3)
-    with pytest.raises(ConfigError, match="name a metric, or give the direction of row values"):
+    with pytest.raises(ConfigError, match="name a metric, or set the direction of row values"):
         compare(CLOSE, FAR)
 
 
@@ -275,7 +275,7 @@ def test_what_is_no_model_is_refused(models, problem):
 @pytest.mark.parametrize("values", [(["a"], ["b"]), ([1e200, 0], [0, 1]), ([1.0, np.nan], [0, 1])], ids=str)
 def test_row_values_are_numbers(values):
     """Of which a mean and a variance can be taken."""
-    with pytest.raises(ConfigError, match="row values are"):
+    with pytest.raises(ConfigError, match="row values must be"):
         compare(*values, direction="maximize")
 
 
@@ -459,7 +459,7 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     write(folder / "close.csv", CLOSE)
     beside = command("runs/sweep:0", "close.csv")
     assert beside.exit_code == 2
-    assert ("numbers of rows differ" if kept == "all" else "has no stored scores to compare") in beside.stderr
+    assert ("numbers of rows differ" if kept == "all" else "has no stored scores, which") in beside.stderr
     other = command("runs/sweep:0", "runs/sweep:1", "--metric", "brier")
     if kept == "all":
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout

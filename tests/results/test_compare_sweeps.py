@@ -126,8 +126,8 @@ def test_equal_picks_are_said_to_be_equal(runs):
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        (LOSS, "a has roc_auc to maximize, b has log_loss to minimize"),
-        (ACCURACY, "a has roc_auc to maximize, b has accuracy to maximize"),
+        (LOSS, "a has roc_auc (maximize), b has log_loss (minimize)"),
+        (ACCURACY, "a has roc_auc (maximize), b has accuracy (maximize)"),
     ],
 )
 def test_other_metrics_are_not_compared(runs, text, fact):

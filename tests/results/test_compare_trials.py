@@ -127,7 +127,7 @@ def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
     result = compared("0", "1")
     assert result.exit_code == 2
     assert "trial 0 (complete) has no stored values by user" in result.stderr
-    assert "output: ranking(per_user=true), asks for them" in result.stderr
+    assert "To store them, set output: ranking(per_user=true) in the sweep file" in result.stderr
 
 
 def test_a_line_names_the_comparison_of_fresh_trainings(sweep, folder):
@@ -157,7 +157,7 @@ def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
     assert "results: {statistics: rows}" in result.stderr
     result = compared("0", "1", "--metric", "accuracy")  # of which each trial keeps a confusion matrix
     assert result.exit_code == 0, result.output
-    assert "unpaired t p" in result.stdout and "not paired: their rows are not known" in result.stdout
+    assert "unpaired t p" in result.stdout and "not paired: the models may have different rows" in result.stdout
 
 
 def test_another_directory_is_refused(folder):
