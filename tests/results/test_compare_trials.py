@@ -157,7 +157,9 @@ def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
     assert "results: {statistics: rows}" in result.stderr
     result = compared("0", "1", "--metric", "accuracy")  # of which each trial keeps a confusion matrix
     assert result.exit_code == 0, result.output
-    assert "unpaired t p" in result.stdout and "not paired: the models may have different rows" in result.stdout
+    assert (
+        "unpaired t p" in result.stdout and "not paired: the models may have different rows" in result.stdout
+    )
 
 
 def test_another_directory_is_refused(folder):
