@@ -241,7 +241,9 @@ def test_a_file_of_recbole_may_begin_with_comments(tmp_path):
     """Comments and blank lines are passed over in silence, and the lines keep their numbers."""
     text = "# the ranges that the paper names\n\n  # learning rates\nlr loguniform -5,0\n"
     config, remarks = converted(tmp_path, "hyper.test", text)
-    assert list(config["space"]) == ["lr"] and "hyper.test:4:1: lr: in RecBole, bounds of loguniform" in remarks
+    assert (
+        list(config["space"]) == ["lr"] and "hyper.test:4:1: lr: in RecBole, bounds of loguniform" in remarks
+    )
     assert "#" not in remarks
 
 
@@ -316,7 +318,11 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
         ("c.yaml", sweeper(params={"x": "glob(*)"}), "params.x: glob(*) cannot be converted; write a"),
         ("c.yaml", sweeper(params={"x": "choice(1, 2"}), "choice(1, 2: a bracket or a quote is not closed"),
         ("c.yaml", sweeper(params={"x": "interval(1)"}), "interval needs start and end, got 1 values"),
-        ("c.yaml", sweeper(params={"x": "range(5, 1)"}), "params.x: the lower bound 5 is above the upper bound 1"),
+        (
+            "c.yaml",
+            sweeper(params={"x": "range(5, 1)"}),
+            "params.x: the lower bound 5 is above the upper bound 1",
+        ),
         (
             "c.yaml",
             sweeper(params={"x": "tag(log, interval(0, 1))"}),
@@ -329,7 +335,11 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
             "a shuffled range of 100000000 values",
         ),
         ("c.yaml", sweeper(params={"x": 3}), "hydra.sweeper.params: needs a param to search"),
-        ("c.yaml", sweeper(params={"x": 3}), "the import reads params and search_space of the optuna sweeper"),
+        (
+            "c.yaml",
+            sweeper(params={"x": 3}),
+            "the import reads params and search_space of the optuna sweeper",
+        ),
         ("c.yaml", sweeper(_target_="my.OrionSweeper"), "the import reads params of the orion sweeper"),
         ("c.yaml", sweeper(search_space={"x": 3}), "expected a mapping, as in {type: float, low: 0, high"),
         (
