@@ -167,13 +167,13 @@ def _two_trials(models: tuple[str, ...]) -> tuple[int, int] | None:
     others = models[1:]
     numbers = [text for text in others if text.isascii() and text.isdigit()]
     if not others:
-        raise click.UsageError("name two of its trials, or more models: files or directories")
+        raise click.UsageError("compare needs two trials of a directory, or more files or directories")
     if not numbers:
         return None
     if len(numbers) == len(others) == 2:
         return int(numbers[0]), int(numbers[1])
     raise click.UsageError(
-        f"name two trials, as in 3 7; a directory whose name is a number is ./{numbers[0]}"
+        f"compare needs two trials, as in 3 7; write a directory named by a number as ./{numbers[0]}"
     )
 
 
@@ -192,14 +192,14 @@ def _compare_users(
             "trials of a ranking are compared user by user, which supports only --metric and --by"
         )
     if request.by not in (None, *_STRATA):
-        raise click.UsageError(f"--by {request.by}: users are compared by {' or '.join(_STRATA)}")
+        raise click.UsageError(f"--by must be {' or '.join(_STRATA)} for two trials, got {request.by}")
     _print(compare_trials(directory, *trials, request.metrics, request.by), as_json)
     return True
 
 
 def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
     if request.by is not None:
-        raise click.UsageError("--by groups the users of two trials; leave it out when you compare sweeps")
+        raise click.UsageError("--by groups the users of two trials; remove it to compare sweeps")
     from ..results.compare.sweeps import compare_sweeps
 
     comparison = compare_sweeps(directories, request.level)

@@ -19,8 +19,8 @@ class RunCallback:
     so the run measures nothing itself. The backend's stop ends the training, and leaves `with` as an
     exception; patience, the target and the spec's `epochs` end it.
 
-    Where the run has a directory, a model with the arguments `**callback.snapshot` continues after its latest
-    snapshot when a killed run starts again; rounds that are recorded already are not reported twice.
+    If the run has a directory, pass `**callback.snapshot` to the model. A killed run that starts again then
+    continues after its latest snapshot, and reports no recorded round twice.
 
     Args:
         run: the run to update.

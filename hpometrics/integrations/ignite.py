@@ -34,8 +34,8 @@ class RunHandler:
         output_transform: converts the evaluator's output to the keywords of `run.update`, as in
             `lambda output: {"logits": output[0], "target": output[1]}`; by default the output is such a
             mapping.
-        to_save: the contents of a checkpoint of each epoch, where the run has a directory, which are restored
-            from the latest one when a killed run starts again: `{"model": model, "optimizer": ...}`. The
+        to_save: the contents of a checkpoint, as in `{"model": model, "optimizer": ...}`. If the run has a
+            directory, it writes one each epoch. A killed run that starts again restores the latest one. The
             trainer then starts with the next epoch and continues its random streams.
     """
 

@@ -32,12 +32,12 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
 
     The values are in the logs of the epoch under the names of the record, where the callbacks after this one
     find them: `EarlyStopping(**callback.monitor(), patience=3)`. What Keras logs itself (`loss`, `val_loss`)
-    is recorded with the epoch and can be optimized: `Run(trial, metric=library_metric("val_loss"))`; a
+    is recorded with the epoch and can be optimized: `Run(trial, metric=library_metric("val_loss"))`. A
     training value with the name of a measured one is recorded as `train_accuracy`. The backend's stop leaves
     `fit` as an exception; patience, the target and the spec's `epochs` end it.
 
-    Where the run has a directory, every epoch writes a checkpoint of the model and the optimizer, and a
-    killed run continues after its latest one: `fit` trains the remaining epochs, which Keras counts from 0.
+    If the run has a directory, every epoch writes a checkpoint of the model and the optimizer. A killed run
+    continues after its latest one: `fit` trains the remaining epochs, which Keras counts from 0.
 
     Args:
         run: the run to update.

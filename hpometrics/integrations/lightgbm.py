@@ -23,14 +23,14 @@ __all__ = ["RunCallback"]
 class RunCallback:
     """Reports the rounds of `lightgbm.train`, `cv` or a scikit-learn model: `callbacks=[callback]`.
 
-    With `feval=callback.feval`, or `eval_metric=callback.feval` of a scikit-learn model, the metrics of the
-    run are measured on each round's predictions, and LightGBM has their values and directions. What it
+    Pass `feval=callback.feval`, or `eval_metric=callback.feval` to a scikit-learn model. The run then
+    measures its metrics on each round's predictions, and LightGBM has their values and directions. What it
     evaluates itself is recorded beside them as `valid_0-auc`, and can be optimized: `Run(trial,
     metric=library_metric("valid_0-auc"))`. The backend's stop leaves the training as an exception; patience,
     the target and the spec's `epochs` end it. `booster.best_iteration` is the picked round.
 
-    Where the run has a directory, every round writes a checkpoint of the model, and with
-    `init_model=callback.init_model` a killed run continues after its latest one. `cv` keeps none.
+    If the run has a directory, every round writes a checkpoint of the model. With
+    `init_model=callback.init_model`, a killed run continues after its latest one. `cv` keeps none.
 
     Args:
         run: the run to update.

@@ -34,12 +34,12 @@ class RunCallback(Callback):
     and before the module's own `on_train_epoch_end`. The backend's stop leaves `fit` as an exception;
     patience, the target and the spec's `epochs` end it.
 
-    With a `val_check_interval` or `check_val_every_n_epoch` other than one epoch the run counts steps, as by
-    `Run.steps`: a step is a training batch, a report is due at each validation, and closes after it.
+    With a `val_check_interval` or `check_val_every_n_epoch` other than one epoch, the run counts steps, as
+    with `Run.steps`. A step is a training batch. Each validation is a report.
 
-    Where the run has a directory, every epoch writes a checkpoint of the module, the optimizers and the
-    schedulers, and a killed run continues after its latest one: `fit` starts with the next epoch. Other state
-    of Lightning is not restored: `global_step`, the state of other callbacks and of a gradient scaler.
+    If the run has a directory, every epoch writes a checkpoint of the module, the optimizers and the
+    schedulers. A killed run continues after its latest one: `fit` starts with the next epoch. Other state of
+    Lightning is not restored: `global_step`, the state of other callbacks and of a gradient scaler.
 
     Args:
         run: the run to update.

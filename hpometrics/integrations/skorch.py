@@ -28,8 +28,8 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
     is recorded with the epoch and can be optimized: `Run(trial, metric=library_metric("valid_acc"))`. The
     backend's stop leaves `fit` as an exception; patience, the target and the spec's `epochs` end it.
 
-    Where the run has a directory, every epoch writes a checkpoint of the module and the optimizer, and a
-    killed run continues after its latest one: `fit` trains the remaining epochs.
+    If the run has a directory, every epoch writes a checkpoint of the module and the optimizer. A killed run
+    continues after its latest one: `fit` trains the remaining epochs.
 
     Args:
         run: the run to update.

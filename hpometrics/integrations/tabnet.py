@@ -86,7 +86,7 @@ class TabnetMetric:
     - (N,) float: the probability of class 1; a metric that reads predictions predicts 1 above 0.5;
     - (N,) integer or bool: predicted labels.
 
-    A subclass of such a class measures the same metric unless it names another; if its own `__call__` turns
+    A subclass of such a class measures the same metric unless it names another. If its own `__call__` turns
     the value so that the other direction is better, it states `_maximize`.
 
     A column (N, 1) is read as (N,). Arguments are tensors, arrays or lists. The value is nan where the metric

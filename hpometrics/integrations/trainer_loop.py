@@ -24,8 +24,8 @@ class TrainerLoop:
 
     The callbacks of all trainers are built on it, and one for another trainer needs nothing else.
     Measurements outside of an epoch, a sanity check before the first or a test after the last, do not count
-    for the run. A trainer that evaluates after a number of steps counts steps in place of epochs: what is an
-    epoch here is then what lies between two of its evaluations.
+    for the run. A trainer that evaluates after a number of steps counts steps in place of epochs. An epoch
+    here is then the part of the training between two of its evaluations.
 
     Args:
         run: the run to update and report.
@@ -166,7 +166,7 @@ class TrainerLoop:
 
         Raises:
             RunError: the trainer is at another epoch or step than the run, its validation had no outputs, or
-                a value that it logged is not a number or has the name of one that the run measures.
+                it logged a value that is not a number or that the run measures.
             BaseException: the backend's stop.
         """
         # after the last epoch, or before the first

@@ -28,19 +28,19 @@ class RunCallback(TrainerCallback):
     """Measures each evaluation through its own `compute_metrics`.
 
     Use it as `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with
-    `eval_strategy="epoch"` in the arguments, or `"steps"`: then the run counts the trainer's steps, as by
-    `Run.steps`, and a report is due at each evaluation. The predictions of a pass update the run at once, or
-    by batch with `batch_eval_metrics=True`, to the same values. Values that the trainer logs (`loss`,
-    `eval_loss`) are recorded with the epoch and can be optimized:
+    `eval_strategy="epoch"` in the arguments, or `"steps"`. With `"steps"`, the run counts the trainer's
+    steps, as with `Run.steps`, and each evaluation is a report. All predictions of a pass update the run at
+    once, or batch by batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer
+    logs (`loss`, `eval_loss`) are recorded with the epoch and can be optimized:
     `Run(trial, metric=library_metric("eval_loss"))`. The trainer receives the values of the pass, so that
     `TrainingArguments(**callback.monitor())`, `EarlyStoppingCallback` and
     `hyperparameter_search(**callback.search())` find them. The backend's stop leaves `train` as an exception;
     patience, the target and the spec's `epochs` or `steps` end it. Evaluations outside of it do not count.
 
-    Where the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the
-    schedule, and a killed run continues after its latest one: `train` trains the remaining epochs. Other
-    state of the trainer is not restored: it counts steps and epochs from 0 and shuffles as in its first
-    epochs. `resume_from_checkpoint` is refused: it would restore twice.
+    If the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the schedule.
+    A killed run continues after its latest one: `train` trains the remaining epochs. Other state of the
+    trainer is not restored: it counts steps and epochs from 0, and shuffles as in its first epochs.
+    `resume_from_checkpoint` is rejected, because it would restore twice.
 
     Args:
         run: the run to update, or a function that creates one for each training, as

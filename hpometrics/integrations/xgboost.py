@@ -31,8 +31,8 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
     training as an exception; patience, the target and the spec's `epochs` end it. `model.best_iteration` is
     the picked round.
 
-    Where the run has a directory, every round writes a checkpoint of the model, and a killed run continues
-    after its latest one; rows that XGBoost samples are then others. `cv` keeps none.
+    If the run has a directory, every round writes a checkpoint of the model. A killed run continues after its
+    latest one; XGBoost then samples other rows. `cv` keeps none.
 
     Args:
         run: the run to update.

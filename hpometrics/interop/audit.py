@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .._formatting import duration, number
+from .._formatting import duration, number, plural
 from .._redaction import redacted
 from .._text import printable
 from ..backends.storage_url import STORAGE_FILES
@@ -34,16 +34,16 @@ _WINS = {Direction.MINIMIZE: -math.inf, Direction.MAXIMIZE: math.inf}
 _SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
 _REMEDIES = {
-    "direction": "say the goal that the metric has",
-    "no-goal": "say the goal",
-    "no-end": "give run_cap",
+    "direction": "set the goal to the metric's own direction",
+    "no-goal": "set the goal",
+    "no-end": "set run_cap",
     "no-metric": "name the metric that the program logs",
     "exponents": "write log_uniform_values, or the logarithms of the bounds",
-    "unknown-key": "correct the key, or leave it out",
+    "unknown-key": "correct or remove the key",
     "no-such-metric": "name a metric of the output",
-    "epoch": "give both the same metric",
-    "split": "leave split at validation",
-    "inert": "use the ray executor, or a study of your own",
+    "epoch": "use the same metric for both",
+    "split": "set split to validation",
+    "inert": "use the ray executor, or your own Optuna study",
 }
 
 
@@ -79,7 +79,8 @@ def path_of(place: str) -> Path:
     """
     if "://" in place and not place.startswith(_SQLITE):
         raise ConfigError(
-            f"{redacted(place)}: audit reads files; copy the study into one by optuna.copy_study and name it"
+            f"{redacted(place)}: audit reads only files; copy the study into a file with optuna.copy_study, "
+            "and pass that file"
         )
     return Path(place.removeprefix(_SQLITE))
 
@@ -94,7 +95,7 @@ def storage_at(path: Path) -> Path | None:
         return None
     study = next((path / name for name in STORAGE_FILES.values() if os.path.lexists(path / name)), None)
     if study is None and not path.exists():
-        raise ConfigError(f"{path}: is not there")
+        raise ConfigError(f"{path} does not exist")
     return path if study is None and not path.is_dir() else study
 
 
@@ -110,7 +111,7 @@ def audit_files(request: Request) -> list[Audited]:
         return [_audited_file(request)]
     if not is_experiment(path):
         studies = " or ".join(STORAGE_FILES.values())
-        raise ConfigError(f"{path}: holds no {studies}, and no folder of a trial with Ray's result.json")
+        raise ConfigError(f"{path} contains no {studies}, and no trial folder of Ray with result.json")
     direction = None if request.direction is None else Direction.parse(request.direction)
     return audit_searches(read_results(path, request.metric, direction), request)
 
@@ -175,11 +176,11 @@ def _about(search: Search) -> Iterator[str]:
         ", ".join(f"{s} {n}" for s, n in sorted(states.items())) or "none"
     )
     if search.metric is None:
-        yield "its metric is not known; name it with --metric NAME"
+        yield "metric unknown; name it with --metric NAME"
     else:
-        way = "" if search.search_direction is None else f", told to {search.search_direction}"
-        own = "not known to the registry" if search.registered is None else f"to {search.registered[1]}"
-        yield f"metric {printable(search.metric)} ({search.metric_from}), {own}{way}"
+        way = "" if search.search_direction is None else f"; the search {search.search_direction}s it"
+        own = "not a registered metric" if search.registered is None else f"must be {search.registered[1]}d"
+        yield f"metric {printable(search.metric)} (from {search.metric_from}): {own}{way}"
 
 
 def findings_of(search: Search, budget: int | None = None) -> list[Finding]:
@@ -194,18 +195,19 @@ def wrong_direction(search: Search) -> Findings:
     metric, direction = search.registered
     label = search.metric if search.metric == metric else f"{search.metric}: {metric}"
     text = (
-        f"{label} ({search.metric_from}) must be {direction}d, and the search was set to "
-        f"{search.search_direction}"
+        f"{label} (from {search.metric_from}) must be {direction}d, "
+        f"but the search {search.search_direction}s it"
     )
     worst, best = _winner(search, search.search_direction), _winner(search, direction)
     names = tuple(one.name for one in (worst, best) if one is not None)
     if worst is not None and best is not None:
-        text += f": its best, trial {worst.name} with {number(worst.value)}, is its worst"
+        text += f": its best trial, {worst.name} with {number(worst.value)}, is really the worst"
         remedy = (
-            f"search again to {direction}; of these trials the best is {best.name} with {number(best.value)}"
+            f"search again with the direction {direction}; the best of these trials is {best.name} with "
+            f"{number(best.value)}"
         )
     else:
-        remedy = f"search again to {direction}"
+        remedy = f"search again with the direction {direction}"
     yield Finding("direction", text, remedy, names)
 
 
@@ -219,14 +221,13 @@ def not_finite(search: Search) -> Findings:
     ]
     for one in winning[:1]:
         text = f"trial {one.name} is the best with {one.value}, which no finite value can beat"
-        yield Finding(
-            "not-finite", text, "let a diverged trial fail: raise where the value is not finite", (one.name,)
-        )
+        remedy = "raise an error if the value is not finite, so that the trial fails"
+        yield Finding("not-finite", text, remedy, (one.name,))
     if odd and not winning:
         yield Finding(
             "not-finite",
             f"{_trials(odd)} complete with a value that is not finite",
-            "let a diverged trial fail, with its reason",
+            "raise an error with the reason, so that a diverged trial fails",
             _names(odd),
         )
 
@@ -248,12 +249,12 @@ def last_epoch(search: Search) -> Findings:
     who = "it" if pick is winner else f"trial {pick.name}"
     text = (
         f"the best is trial {winner.name} with {number(winner.last)}, the value of its last epoch; {who} had "
-        f"{number(value)} at epoch {epoch}, and {len(lost)} of {len(scored)} trials end below their best"
+        f"{number(value)} at epoch {epoch}, and {len(lost)} of {len(scored)} trials ended below their best"
     )
     yield Finding(
         "last-epoch",
         text,
-        "report the value of the best epoch and keep its checkpoint, as a Run does",
+        "report the value of the best epoch, and keep its checkpoint, as a Run does",
         tuple(dict.fromkeys((winner.name, pick.name))),
     )
 
@@ -264,9 +265,10 @@ def unreported(search: Search) -> Findings:
     if search.several or len(search.complete) < 2 or any(len(one.epochs) > 1 for one in finished):
         return
     text = (
-        f"none of {len(finished)} trials reported more than its end, so {search.judge} saw nothing to judge"
+        f"none of {len(finished)} trials reported a value before its end, "
+        f"so {search.judge} could not stop any"
     )
-    yield Finding("unreported", text, "report every epoch; where training has none, --ignore unreported")
+    yield Finding("unreported", text, "report every epoch; if there are no epochs, pass --ignore unreported")
 
 
 def pruned_unreported(search: Search) -> Findings:
@@ -278,7 +280,7 @@ def pruned_unreported(search: Search) -> Findings:
         yield Finding(
             "pruned-unreported",
             text,
-            "look for code that raises TrialPruned for an error; let errors fail the trial",
+            "look for code that raises TrialPruned after an error; an error must fail the trial",
             _names(pruned),
         )
 
@@ -292,19 +294,19 @@ def left_running(search: Search) -> Findings:
     longest = max((one.seconds or 0.0 for one in search.trials if one.state.finished), default=0.0)
     overdue = [one for one in open_ones if longest and (one.seconds or 0.0) > max(_DAY, _MANY * longest)]
     if open_ones and search.silence > _HOUR:
-        text = f"{_trials(open_ones)} still running, and nothing was written for {duration(search.silence)}"
+        text = f"{_trials(open_ones)} still running, but nothing was written for {duration(search.silence)}"
     elif open_ones := overdue:
         after = min(one.seconds or 0.0 for one in open_ones)
         text = (
             f"{_trials(open_ones)} still running after {duration(after)}, "
-            f"and the longest that ended took {duration(longest)}"
+            f"but the longest finished trial took {duration(longest)}"
         )
     else:
         return
     yield Finding(
         "left-running",
         text,
-        "its process is gone: end it as failed, or samplers that look at running trials keep away from it",
+        "its process has died: mark the trial as failed, or samplers avoid the params of a running trial",
         _names(open_ones),
     )
 
@@ -320,11 +322,12 @@ def duplicates(search: Search) -> Findings:
         return
     count = sum(map(len, groups.values()))
     groups_text = [" = ".join(_names(group)) for group in again[:_SHOWN]] + ["..."] * (len(again) > _SHOWN)
-    text = f"{len(groups)} points in {count} trials: {', '.join(groups_text)}{_spread(again)}"
+    points, trials = plural(len(groups), "point"), plural(count, "trial")
+    text = f"only {points} in {trials}: {', '.join(groups_text)}{_spread(again)}"
     yield Finding(
         "duplicates",
         text,
-        "workers of one seed draw the same points: derive the seed of a trial from its number",
+        "workers with the same seed draw the same points: derive the seed of a trial from its number",
         tuple(one.name for group in again for one in group),
     )
 
@@ -334,9 +337,9 @@ def repeated_epochs(search: Search) -> Findings:
     odd = [one for one in search.trials if one.repeated]
     if odd:
         epochs = ", ".join(map(str, odd[0].repeated[:_SHOWN]))
-        text = f"{_trials(odd)} in the results with epochs more than once: epochs {epochs} of {odd[0].name}"
+        text = f"{_trials(odd)} stored with repeated epochs: epochs {epochs} of {odd[0].name}"
         yield Finding(
-            "repeated-epochs", text, "restore a checkpoint on retry; read the later rows", _names(odd)
+            "repeated-epochs", text, "restore a checkpoint on each retry; read the later rows", _names(odd)
         )
 
 
@@ -351,8 +354,8 @@ def failed_best(search: Search) -> Findings:
     if best is not None and best.state is TrialState.FAILED:
         yield Finding(
             "failed-best",
-            f"the best value, {number(best.value)}, is of trial {best.name}, which failed",
-            "leave failed trials out before asking for the best",
+            f"the best value, {number(best.value)}, comes from trial {best.name}, which failed",
+            "exclude failed trials before you pick the best",
             (best.name,),
         )
 
@@ -363,8 +366,8 @@ def overshot(search: Search, budget: int | None) -> Findings:
     if budget is not None and len(started) > budget:
         yield Finding(
             "overshot",
-            f"{len(started)} trials where {budget} were asked for",
-            "count the trials of all workers and restarts together, failed ones too",
+            f"{len(started)} trials were started, but {budget} were requested",
+            "count the trials of all workers and restarts together, including failed ones",
             _names(started[budget:]),
         )
 
@@ -412,4 +415,4 @@ def _spread(groups: Sequence[Sequence[ForeignTrial]]) -> str:
         spans += [max(values) - min(values)] if len(values) > 1 else []
     if not spans or not max(spans):
         return ""
-    return f"; values of the same params differ by up to {number(max(spans))}"
+    return f"; values for the same params differ by up to {number(max(spans))}"

@@ -57,11 +57,11 @@ def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = DEF
 def _resolve_metric(name: str) -> Measure:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
-        raise ConfigError(f"{name}: the starter has one output; name the metric alone, as in {parsed.bare}")
+        raise ConfigError(f"{name}: the starter has a single output; write only the metric, {parsed.bare}")
     needs = [extra for entry in find_metric(parsed, BINARY).entries for extra in entry.needs]
     if needs:
         inputs = " and ".join(f"{extra}=" for extra in needs)
-        raise ConfigError(f"{name} also reads {inputs}, which the engine of the starter does not give")
+        raise ConfigError(f"{name} also needs {inputs}, which the starter's engine does not pass")
     return read_measure(name, {None: BINARY}, steers=True)
 
 
@@ -82,11 +82,11 @@ def _fill_line(line: str, measure: Measure, backend: str) -> str:
 Reader = Callable[[Notes], ConvertedSweep]
 _READERS: tuple[tuple[str, Callable[[Mapping[str, Any]], object], Reader], ...] = (
     ("a Ludwig config with hyperopt:", lambda data: "hyperopt" in data, read_ludwig),
-    ("a sweep of W&B, which has parameters:", lambda data: "parameters" in data, read_wandb),
+    ("a W&B sweep with parameters:", lambda data: "parameters" in data, read_wandb),
     ("a Hydra config with hydra.sweeper:", is_hydra, read_hydra),
     ("the oracle.json of KerasTuner", is_keras, read_keras),
-    ("a config of WarpRec with models:", is_warprec, read_warprec),
-    ("an experiment of Ray Tune with run: and config:", experiments_of, read_ray),
+    ("a WarpRec config with models:", is_warprec, read_warprec),
+    ("a Ray Tune experiment with run: and config:", experiments_of, read_ray),
 )
 """The mappings that can be converted: what they are, how to recognize them, and their readers."""
 
@@ -106,7 +106,7 @@ def read_foreign(file: Path) -> ConvertedSweep:
         read = next((read for _, recognizes, read in _READERS if recognizes(notes.document.data)), None)
         if read is None:
             kinds = ", ".join(kind for kind, *_ in _READERS)
-            raise ConfigError(f"{file}: is none of {kinds}, lines of RecBole's hyper.test")
+            raise ConfigError(f"{file} must be one of {kinds}, or the hyper.test of RecBole")
         conversion = read(notes)
     make_plan(parse_document(conversion.text(), f"{file} as a sweep"))
     return conversion
@@ -146,7 +146,7 @@ def _write_first(directory: Path, texts: Mapping[str, str]) -> str:
     existing = [name for name in contents if (directory / name).exists()]
     if existing:
         raise ConfigError(
-            f"{directory / existing[0]}: exists already, nothing was written; name another folder"
+            f"{directory / existing[0]} already exists, so nothing was written; name another folder"
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():

@@ -29,7 +29,7 @@ _KEYS = {
     "ax": "_target_ defaults ax_config max_batch_size params",
 }
 """The keys of each sweeper of Hydra that is read."""
-_LEFT_OUT = {"custom_search_space": "nothing that a file names is called; write its params into space"}
+_LEFT_OUT = {"custom_search_space": "the import runs no code; write its params into space"}
 _SAMPLERS = {
     **{name: name for name in ("tpe", "random", "cmaes", "grid", "gp", "qmc")},
     **{"nsgaii": "nsga2", "motpe": "tpe"},
@@ -72,12 +72,12 @@ def read_hydra(notes: Notes) -> ConvertedSweep:
         sections = f"params and {SPACES[kind]}" if kind in SPACES else "params"
         notes.add_error(
             (*sweeper.path, "params"),
-            "names nothing that varies, as in lr: interval(0.001, 0.1); "
-            f"of the {kind} sweeper, {sections} are read",
+            "needs a param to search, as in lr: interval(0.001, 0.1); "
+            f"the import reads {sections} of the {kind} sweeper",
         )
     guess = " ".join(_COMMAND[:2])
     notes.remark(
-        (), f"the application runs as a program, {guess} is a guess; its outputs are in the trial's directory"
+        (), f"the application runs as a program: {guess} is a guess, and outputs go to the trial's directory"
     )
     engine: dict[str, Any] = {"command": list(_COMMAND)}
     if fixed:
@@ -165,9 +165,9 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
     ]
     name = target or (defaults or ["tpe"])[-1]
     if name not in _SAMPLERS:
-        section.remark("_target_", f"{name} is not there; tpe is written")
+        section.remark("_target_", f"{name} is not available here; the import writes tpe")
     elif name == "grid" and any("choice" not in one for one in space.values()):
-        sweeper.remark("sampler", "a grid of Hydra leaves out the last value of a range; here it counts")
+        sweeper.remark("sampler", "Hydra's grid omits the last value of a range; here the grid includes it")
     ours = _SAMPLERS.get(name, "tpe")
     options = {
         key: value
@@ -194,8 +194,8 @@ def _backend(sweeper: Section) -> dict[str, Any] | str:
     if isinstance(storage, str) and not storage_problem(storage) and redact_storage(storage) == storage:
         settings["storage"] = storage
     elif storage is not None:
-        text = "the study is in the run directory; a URL of a server is taken, with ${NAME} for its password"
-        sweeper.remark("storage", f"is left out: {text}")
+        text = "the study is in the run directory; name a server by its URL, with ${NAME} for the password"
+        sweeper.remark("storage", f"dropped: {text}")
     return {"optuna": settings} if settings else "optuna"
 
 
@@ -203,7 +203,7 @@ def _budget(sweeper: Section) -> dict[str, int]:
     trials = read_trials(sweeper, "n_trials", "optuna")
     rate = sweeper.mapping.get("max_failure_rate")
     if rate not in (None, 0):
-        sweeper.remark("max_failure_rate", "is left out: budget.failures is a number of trials")
+        sweeper.remark("max_failure_rate", "dropped: budget.failures is a number of trials, not a rate")
     return {"trials": trials, **({"failures": 1} if rate == 0 else {})}
 
 
@@ -213,7 +213,7 @@ def _read_params(params: Section) -> tuple[dict[str, Dimension], dict[str, Any]]
     fixed: dict[str, Any] = {}
     for name, value in params.mapping.items():
         if name.startswith("~"):
-            params.remark(name, "is left out: delete it in the config of the application")
+            params.remark(name, "dropped: delete the key in the config of the application")
             continue
         try:
             sweep = _read_sweep(value) if isinstance(value, str) else None
@@ -257,7 +257,7 @@ def _read_sweep(text: str, depth: int = 0) -> _Sweep | None:
     if call is None:
         return None
     if depth > _DEEPEST:
-        raise _GrammarError(f"calls nested deeper than {_DEEPEST} are not converted; write a dimension")
+        raise _GrammarError(f"calls are nested deeper than {_DEEPEST}; write a dimension into space instead")
     name, arguments = call[1], _split(call[2])
     if name in ("tag", "int", "float", "sort", "shuffle"):
         return _around(name, arguments, depth)
@@ -270,7 +270,9 @@ def _read_sweep(text: str, depth: int = 0) -> _Sweep | None:
         return _ranged(
             name, [_number(part) for part in plain], {key: _number(one) for key, one in words.items()}
         )
-    raise _GrammarError(f"{name}({excerpt(call[2], 40)}) is not converted; write a dimension")
+    raise _GrammarError(
+        f"{name}({excerpt(call[2], 40)}) cannot be converted; write a dimension into space instead"
+    )
 
 
 def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
@@ -281,10 +283,10 @@ def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
     last = match["value"] if (match := _WORD.fullmatch(last)) else last
     sweep = _read_sweep(last, depth + 1)
     if sweep is None:
-        raise _GrammarError(f"{name}({excerpt(last, 40)}) holds no choice, range or interval")
+        raise _GrammarError(f"{name}({excerpt(last, 40)}) needs a choice, range or interval")
     if name in ("int", "float"):
         if not all(map(is_number, sweep.values)):
-            raise _GrammarError(f"{name} casts numbers, got {excerpt(last, 40)}")
+            raise _GrammarError(f"{name} needs numbers, got {excerpt(last, 40)}")
         return replace(
             sweep, values=tuple((int if name == "int" else float)(value) for value in sweep.values)
         )
@@ -298,13 +300,13 @@ def _ranged(name: str, plain: list[Any], words: Mapping[str, Any]) -> _Sweep:
         names = ("start", "end")
         ends = {**dict(zip(names, plain, strict=False)), **words}
         if len(plain) > 2 or ends.keys() != set(names):
-            raise _GrammarError(f"interval takes start and end, got {len(plain) + len(words)} values")
+            raise _GrammarError(f"interval needs start and end, got {len(plain) + len(words)} values")
         return _Sweep("interval", (float(ends["start"]), float(ends["end"])))
     ends = {"step": 1, **dict(zip(("start", "stop", "step"), plain, strict=False)), **words}
     if "stop" not in ends and "start" in ends:
         ends["start"], ends["stop"] = 0, ends["start"]
     if len(plain) > 3 or ends.keys() != {"start", "stop", "step"} or ends["step"] <= 0:
-        raise _GrammarError("range takes start, stop and a step above 0")
+        raise _GrammarError("range needs start, stop and a step above 0")
     return _Sweep("range", (ends["start"], ends["stop"], ends["step"]))
 
 
@@ -315,16 +317,16 @@ def _dimension(name: str, sweep: _Sweep, params: Section) -> tuple[str, Dimensio
     """
     if sweep.tags and (sweep.kind != "interval" or sweep.tags != ("log",)):
         params.remark(
-            name, f"Hydra's sweeper reads no tag but log of an interval, not {', '.join(sweep.tags)}"
+            name, f"Hydra's sweeper reads only the tag log of an interval, not {', '.join(sweep.tags)}"
         )
     if sweep.kind == "choice":
         return choice(name, sweep.values, params, name)
     low, high, *steps = sweep.values
     if low > high:
-        raise _GrammarError(f"{low} is above {high}")
+        raise _GrammarError(f"the lower bound {low} is above the upper bound {high}")
     is_log, is_int = "log" in sweep.tags and not steps, all(map(is_whole, sweep.values))
     if is_log and low <= 0:
-        raise _GrammarError(f"a logarithm needs a bound above 0, got {low}")
+        raise _GrammarError(f"a log scale needs bounds above 0, got {low}")
     if steps and sweep.shuffle:
         return choice(name, _values(*sweep.values), params, name)
     if is_int:
@@ -339,7 +341,7 @@ def _values(start: Any, stop: Any, step: Any) -> list[Any]:
     first, last, size = (Decimal(str(value)) for value in (start, stop, step))
     count = -(-(last - first) // size)
     if not 0 < count <= _MOST:
-        raise _GrammarError(f"a shuffled range of {count} values is not converted; write a dimension")
+        raise _GrammarError(f"a shuffled range of {count} values cannot be converted; write a dimension")
     kind = int if all(map(is_whole, (start, stop, step))) else float
     return [kind(first + size * index) for index in range(int(count))]
 
@@ -358,7 +360,7 @@ def _split(text: str) -> list[str]:
         else:
             depth += (char in "([{") - (char in ")]}")
     if depth or quote:
-        raise _GrammarError(f"{excerpt(text, 40)}: a bracket or a quote is open")
+        raise _GrammarError(f"{excerpt(text, 40)}: a bracket or a quote is not closed")
     return [*parts, text[begin:]] if text.strip() else []
 
 

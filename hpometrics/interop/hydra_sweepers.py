@@ -11,7 +11,7 @@ from .terms import Dimension, between, choice, normal, whole_between
 
 SPACES = {"optuna": "search_space", "nevergrad": "parametrization", "ax": "ax_config.params"}
 """The section of each sweeper that older files have in place of `params`."""
-NAMELESS = "the value that the application returns has no name; have it print {{{}}}"
+NAMELESS = "the returned value has no name; print it as {{{}}}"
 """The remark on a metric, with its example."""
 _TRIALS = {"optuna": 20, "nevergrad": 80, "ax": 10}  # Hydra's own defaults
 _JOBS = 10  # of Nevergrad
@@ -52,7 +52,7 @@ def _optuna_dimension(name: str, section: Section) -> tuple[str, Dimension]:
     low, high = section.positive_bounds("low", "high") if is_log else section.bounds("low", "high")
     step = section.mapping.get("step")
     if step is not None and is_log:
-        section.remark("step", "is left out, as Hydra's sweeper leaves it out beside log")
+        section.remark("step", "dropped: Hydra's sweeper ignores it on a log scale")
     elif step is not None and (not is_number(step) or step <= 0):
         section.notes.add_error((*section.path, "step"), f"expected a number above 0, got {step!r}")
     elif step is not None and kind == "float":
@@ -70,7 +70,7 @@ def _ax_dimension(name: str, section: Section) -> tuple[str, Dimension]:
     keys = ("type", "bounds", "values", "value", "value_type", "log_scale")
     for key in section.mapping:
         if key not in keys:
-            section.remark(key, "is left out: a dimension here has no such setting")
+            section.remark(key, "dropped: a dimension has no such setting")
     if kind == "choice":
         return _options(name, section, "values")
     if kind == "fixed":
@@ -110,16 +110,14 @@ def _scalar(name: str, section: Section, start: dict[str, Any]) -> tuple[str, Di
     ends = [key for key in ("lower", "upper") if key in facts]
     if len(ends) == 1:
         other = "upper" if ends == ["lower"] else "lower"
-        section.notes.add_error(
-            section.path, f"{ends[0]} stands without {other}; give both, or neither and init"
-        )
+        section.notes.add_error(section.path, f"{ends[0]} needs {other}; set both, or only init")
         return name, {"value": None}
     if ends:
         low, high = (section.positive_bounds if is_log else section.bounds)("lower", "upper")
         if "init" in facts and low <= section.number("init") <= high:
             start[name] = facts["init"]
         if "step" in facts:
-            section.remark("step", "is left out: it is the width of Nevergrad's mutations")
+            section.remark("step", "dropped: it is the width of Nevergrad's mutations")
         return name, whole_between(low, high, is_log) if is_int else between(low, high, is_log)
     mean, width = section.number("init", None if is_log else 0), section.number("step", 2 if is_log else 1)
     if is_log and (mean <= 0 or width <= 1):
@@ -128,7 +126,7 @@ def _scalar(name: str, section: Section, start: dict[str, Any]) -> tuple[str, Di
         )
         return name, {"value": None}
     section.remark(
-        "init", "has no bounds: a normal distribution around it is written; with bounds, write float or int"
+        "init", "has no bounds: the import writes a normal distribution; with bounds, write float or int"
     )
     mean, width = (float(f"{math.log(one):.6g}") for one in (mean, width)) if is_log else (mean, width)
     return name, normal(mean, width, is_log, 1 if is_int else None)
@@ -141,11 +139,11 @@ def read_nevergrad(sweeper: Section) -> dict[str, Any]:
         "optimizer budget num_workers noisy maximize seed max_failure_rate".split(), "Nevergrad"
     )
     if optim.mapping.get("noisy"):
-        optim.remark("noisy", "is left out: budget.repeats trains each trial under several seeds")
+        optim.remark("noisy", "dropped: budget.repeats trains each trial under several seeds")
     optimizer = optim.word("optimizer", "NGOpt")
     sampler = _OPTIMIZERS.get(optimizer.lower(), "tpe")
     if optimizer.lower() not in _OPTIMIZERS:
-        optim.remark("optimizer", f"{optimizer} is not there; tpe is written")
+        optim.remark("optimizer", f"{optimizer} is not available here; the import writes tpe")
     trials = read_trials(optim, "budget", "nevergrad")
     failures = {"failures": 1} if optim.mapping.get("max_failure_rate") == 0 else {}
     workers = optim.whole("num_workers") or _JOBS
@@ -162,7 +160,7 @@ def read_ax(sweeper: Section) -> dict[str, Any]:
     ax = sweeper.section("ax_config")
     ax.remark_unknown("max_trials early_stop experiment client params is_noisy".split(), "Hydra's ax sweeper")
     experiment, ending = ax.section("experiment"), ax.section("early_stop")
-    reason = "metrics.constraints bounds a value, and nothing here bounds a sum of params"
+    reason = "metrics.constraints limits a value; no setting limits a sum of params"
     experiment.remark_left_out(
         dict.fromkeys(("parameter_constraints", "outcome_constraints", "status_quo"), reason)
     )
@@ -193,5 +191,5 @@ def read_trials(section: Section, key: str, kind: str) -> int:
     """Return the number of trials; a missing one is the default of the sweeper."""
     trials = section.whole(key)
     if trials is None:
-        section.remark(key, f"is missing, Hydra's default is written: {_TRIALS[kind]}")
+        section.remark(key, f"is missing; the import writes Hydra's default, {_TRIALS[kind]}")
     return trials or _TRIALS[kind]

@@ -33,7 +33,7 @@ def read_keras(notes: Notes) -> ConvertedSweep:
     top = Section(notes.document.data, (), notes)
     space, fixed = _read_space(top)
     if not (space or notes.errors):
-        notes.add_error(("hyperparameters", "space"), "names nothing that varies")
+        notes.add_error(("hyperparameters", "space"), "needs a hyperparameter to search")
     notes.remark((), WRITTEN)
     seed = top.mapping.get("seed")
     config = {
@@ -51,8 +51,8 @@ def _objective(top: Section) -> dict[str, str]:
     """Return the metric; no file of KerasTuner names it."""
     metrics = top.section("metrics").section("metrics")
     choices = f", one of {', '.join(metrics.mapping)}" if metrics.mapping else ""
-    text = f"the objective is in the program only{choices}"
-    guess = f"{_METRIC['metric']}, to minimize, is a guess; change it, as to {_AS_REPORTED}"
+    text = f"only the program names the objective{choices}"
+    guess = f"{_METRIC['metric']}, minimized, is a guess; replace it, for example by {_AS_REPORTED}"
     top.notes.remark((), text, "no-metric", guess)
     return dict(_METRIC)
 
@@ -61,13 +61,13 @@ def _search(top: Section) -> dict[str, Any]:
     """Return the sampler that matches the oracle, which the keys of the file identify."""
     if "brackets" in top.mapping:
         top.remark(
-            "brackets", "hyperband ends trials by their epochs here and copies no weights between trials"
+            "brackets", "here hyperband stops trials by their epochs, and copies no weights between trials"
         )
         keys = {"min_epochs": "min_epochs", "eta": "factor"}
         options = {ours: value for ours, key in keys.items() if (value := top.whole(key)) is not None}
         return {"sampler": "random", "pruner": {"hyperband": options} if options else "hyperband"}
     if "alpha" in top.mapping and "beta" in top.mapping:
-        top.remark("alpha", "a Gaussian process of KerasTuner; tpe is written; gp is one, too")
+        top.remark("alpha", "KerasTuner's search is a Gaussian process, as gp is; the import writes tpe")
         return {"sampler": "tpe"}
     return {"sampler": "random"}
 
@@ -75,8 +75,8 @@ def _search(top: Section) -> dict[str, Any]:
 def _budget(top: Section) -> dict[str, int]:
     order = top.mapping.get("start_order")
     count = len(order) if isinstance(order, list) and order else _TRIALS
-    source = "as many as the search has started" if count != _TRIALS else "a guess"
-    top.notes.remark((), f"max_trials is in the program only: {count} trials are written, {source}")
+    source = "the number that the search started" if count != _TRIALS else "a guess"
+    top.notes.remark((), f"only the program names max_trials; the import writes {count} trials, {source}")
     epochs = top.whole("max_epochs")
     return {"trials": count, **({} if epochs is None else {"epochs": epochs})}
 
@@ -96,7 +96,7 @@ def _read_space(top: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
         section = Section(entry["config"], (*front, index, "config"), top.notes)
         name = section.word("name")
         if name in conditions:
-            section.remark("name", f"{name} stands there under another condition; this one is left out")
+            section.remark("name", f"dropped: the space already has {name} under another condition")
             continue
         called, dimension = _dimension(kind, name, section)
         conditions[name] = _conditions(section)
@@ -133,14 +133,14 @@ def _range(is_int: bool, name: str, section: Section) -> tuple[str, Dimension]:
     read = section.positive_bounds if is_log else section.bounds
     low, high = read("min_value", "max_value")
     if sampling == "reverse_log":
-        section.remark("sampling", "reverse_log is not there; the range is drawn evenly instead")
+        section.remark("sampling", "reverse_log is not available here; the import writes a linear scale")
     elif sampling not in ("linear", "log"):
         section.notes.add_error((*section.path, "sampling"), f"expected linear or log, got {sampling!r}")
     if step is None:
         build = whole_between if is_int else between
         return name, build(low, high, sampling == "log")
     if not is_number(step) or step <= is_log:
-        section.notes.add_error((*section.path, "step"), f"a step is above {int(is_log)}, got {step!r}")
+        section.notes.add_error((*section.path, "step"), f"a step must be above {int(is_log)}, got {step!r}")
         return name, {"value": low}
     if is_log:
         return _factors(is_int, name, section, low, high, step)
@@ -162,7 +162,7 @@ def _factors(
         return name, {"value": low}
     if is_int and section.word("sampling") == "log" and is_whole(factor):
         return name, {"int": [low, values[-1]], "power": factor}
-    section.remark("step", "a factor between numbers is a choice among them")
+    section.remark("step", "no scale has this factor; the import writes a choice among the numbers")
     return choice(name, [float(f"{value:.12g}") for value in values], section, "step")
 
 
@@ -198,5 +198,5 @@ def _add_condition(
     elif searched and name in space:
         space[name]["when"] = searched
     if (searched and name in fixed) or when.keys() - space.keys() - fixed.keys():
-        text = f"{name} is there in every trial, whatever its conditions say"
+        text = f"every trial has {name}: the import dropped a condition"
         top.notes.remark(("hyperparameters", "space"), text)

@@ -58,17 +58,17 @@ _OPTIONS = {
 _MUTATIONS = {"pbt": "hyperparam_mutations", "pb2": "hyperparam_bounds"}
 """The option that names the params that change."""
 _POPULATION_LEFT_OUT = {
-    "burn_in_period": "the first exploit is after perturbation_interval epochs",
+    "burn_in_period": "the first exploit comes after perturbation_interval epochs",
     "custom_explore_fn": "it is code; a changed param stays within its dimension",
     "log_config": "the record of each trial has its changes",
     "require_attrs": "each epoch has the metric",
-    "metric": "the metric of the search is judged",
-    "mode": "the direction of the metric is known",
+    "metric": "the population compares the metric of the search",
+    "mode": "the metric has its own direction",
 }
 _INTERVAL = 4  # epochs, the default of a population here
 _REPLAYED = (
-    f"is left out: here {REPLAY} reads a run directory, as in search: {{pruner: {{{REPLAY}: "
-    "{run: runs/NAME}}}}, and not a policy_file of Ray"
+    f"is dropped: here {REPLAY} reads a run directory, as in search: {{pruner: {{{REPLAY}: "
+    "{run: runs/NAME}}}}, not a policy_file of Ray"
 )
 _HALVING = ("async_hyperband", "asha", "asynchyperband")
 
@@ -83,13 +83,13 @@ def read_ludwig(notes: Notes) -> ConvertedSweep:
     hyperopt = top.section("hyperopt")
     hyperopt.remark_unknown(_KEYS, TOOL)
     if hyperopt.mapping.get("eval_split") is not None:
-        hyperopt.remark("eval_split", 'is left out: update a run with split="test" to measure it')
+        hyperopt.remark("eval_split", 'dropped: update a run with split="test" to measure it')
     parameters, executor = hyperopt.section("parameters"), hyperopt.section("executor")
     executor.remark_unknown(_EXECUTOR, TOOL)
     executor.remark_left_out(_LEFT_OUT)
     space = read_space(parameters, has_optuna=executor.mapping.get("type") == "optuna")
     if not (space or notes.errors):
-        notes.add_error(("hyperopt", "parameters"), "names nothing that varies")
+        notes.add_error(("hyperopt", "parameters"), "needs a param to search")
     outputs = read_outputs(top)
     output_keys: dict[str, Any] = {} if outputs.config_value is None else {"output": outputs.config_value}
     model = "input_features" if "input_features" in top.mapping else "hyperopt"
@@ -118,7 +118,7 @@ def _search(
         search: dict[str, Any] = {"sampler": "grid"}
     else:
         if GRID in kinds:
-            hyperopt.remark("parameters", "grid_search beside other spaces is drawn as a choice")
+            hyperopt.remark("parameters", "grid_search beside other spaces becomes a choice")
         has_optuna = executor.mapping.get("type") == "optuna"
         sampler = _optuna_sampler(executor) if has_optuna else _sampler(hyperopt.section("search_alg"))
         search = {"sampler": sampler}
@@ -132,7 +132,7 @@ def _optuna_sampler(executor: Section) -> str:
     if name in _OPTUNA_SAMPLERS:
         return name
     text = "is Optuna's AutoSampler" if name == "auto" else f"{name} is not one of Ludwig's samplers"
-    executor.remark("sampler" if "sampler" in executor.mapping else "type", f"{text}; tpe is written")
+    executor.remark("sampler" if "sampler" in executor.mapping else "type", f"{text}; the import writes tpe")
     return "tpe"
 
 
@@ -147,7 +147,7 @@ def _sampler(algorithm: Section) -> str:
     if kind == "bohb":
         return bohb(algorithm, "type")
     if kind not in ("optuna", "hyperopt"):
-        algorithm.remark("type", f"{kind} is not there; tpe is written")
+        algorithm.remark("type", f"{kind} is not available here; the import writes tpe")
     return "tpe"
 
 
@@ -172,7 +172,7 @@ def _pruner(executor: Section, space: dict[str, Dimension]) -> dict[str, Any] | 
             "min_samples_required",
             "time_attr",
         ):
-            scheduler.remark(key, "is left out")
+            scheduler.remark(key, "dropped")
     if kind in _HALVING:
         return {"asha": {"min_epochs": first, "eta": eta or 4}}
     if kind in ("hyperband", "hb_bohb"):
@@ -180,8 +180,8 @@ def _pruner(executor: Section, space: dict[str, Dimension]) -> dict[str, Any] | 
     if kind in ("median_stopping_rule", "medianstopping"):
         return {"median": {"warmup": first - 1, "min_trials": scheduler.whole("min_samples_required") or 3}}
     if kind != "fifo":
-        python = ", but for Python: objective.tuner(50, scheduler=...)" if kind == "resource_changing" else ""
-        scheduler.remark("type", f"{kind} is left out{python}; asha, hyperband and median stop early too")
+        python = "; in Python, use objective.tuner(50, scheduler=...)" if kind == "resource_changing" else ""
+        scheduler.remark("type", f"{kind} is dropped; asha, hyperband and median also stop early{python}")
     return None
 
 
@@ -190,15 +190,15 @@ def _population(kind: str, scheduler: Section, space: dict[str, Dimension]) -> d
     known = ("type", "time_attr", "perturbation_interval", "synch", _MUTATIONS[kind], *_OPTIONS[kind])
     scheduler.remark_unknown((*known, *_POPULATION_LEFT_OUT), f"Ludwig's {kind}")
     if error := RAY_SCHEDULERS[kind].missing(f"the pruner {kind}"):
-        scheduler.remark("type", f"{error}; pbt is written")
+        scheduler.remark("type", f"{error}; the import writes pbt")
     scheduler.remark_left_out(_POPULATION_LEFT_OUT)
     if scheduler.mapping.get("synch") is not True:
-        scheduler.remark("synch", "all trials wait for each other here at each exploit, as with synch: true")
+        scheduler.remark("synch", "here all trials wait for each other at each exploit, as with synch: true")
     changing = scheduler.section(_MUTATIONS[kind])
     mutate = [name for name in _flat(changing.mapping) if _changes(kind, name, changing, space)]
     if not mutate:
         scheduler.remark(
-            "type", f"{kind} is left out: {_MUTATIONS[kind]} names no param that can change in training"
+            "type", f"{kind} is dropped: {_MUTATIONS[kind]} names no param that can change in training"
         )
         return None
     options = {
@@ -213,8 +213,8 @@ def _interval(scheduler: Section) -> int:
     unit = scheduler.word("time_attr", "time_total_s")
     epochs = scheduler.whole("perturbation_interval") if unit == "training_iteration" else None
     if epochs is None:
-        text = f"is in {unit}" if unit != "training_iteration" else "is missing"
-        scheduler.remark("perturbation_interval", f"{text}, and here in epochs: {_INTERVAL} is written")
+        text = f"counts {unit}, not epochs" if unit != "training_iteration" else "is missing"
+        scheduler.remark("perturbation_interval", f"{text}; the import writes {_INTERVAL} epochs")
     return epochs or _INTERVAL
 
 
@@ -241,7 +241,7 @@ def _changes(kind: str, name: str, changing: Section, space: dict[str, Dimension
         if kind == "pb2" and bounds is not None and bounds != facts:
             changing.remark(key, f"{name} stays within its dimension in space, {bounds}, not within {facts}")
         return True
-    changing.remark(key, f"{name} is left out: it is not a param of the space that {kind} can change")
+    changing.remark(key, f"{name} is dropped: {kind} cannot change it")
     return False
 
 
@@ -263,7 +263,7 @@ def _counts_epochs(scheduler: Section) -> bool:
     unit = scheduler.word("time_attr", "training_iteration")
     if unit != "training_iteration":
         scheduler.remark(
-            "time_attr", f"{unit} is left out, with grace_period and max_t: rungs are epochs here"
+            "time_attr", f"{unit} is dropped, with grace_period and max_t: rungs count epochs here"
         )
     return unit == "training_iteration"
 
@@ -273,7 +273,7 @@ def _inert_pruner(executor: Section) -> dict[str, Any] | str | None:
     pruner = executor.mapping.get("pruner")
     name = pruner.get("type") if isinstance(pruner, dict) else pruner
     text = "Ludwig's optuna executor trains every trial with the same params and reports no epoch"
-    executor.remark("type", f"{text}: its trials are not those it names, and no pruner stops one", "inert")
+    executor.remark("type", f"{text}: it stores params that it did not train, and never prunes", "inert")
     if name in ("median", "hyperband", "percentile"):
         return str(name)
     return "asha" if name in ("sha", "successive_halving") else None
@@ -287,7 +287,7 @@ def _backend(executor: Section, search: dict[str, Any]) -> dict[str, Any] | str:
     pruner = search.get("pruner")
     if isinstance(pruner, dict) and pruner.keys() & set(POPULATIONS) and isinstance(backend, dict):
         if backend["ray"].pop("workers", None) is not None:
-            executor.remark("max_concurrent_trials", "is left out: all trials of a population are at work")
+            executor.remark("max_concurrent_trials", "dropped: all trials of a population run together")
         return backend if backend["ray"] else "ray"
     return backend
 
@@ -295,10 +295,12 @@ def _backend(executor: Section, search: dict[str, Any]) -> dict[str, Any] | str:
 def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
     samples = executor.whole("num_samples") or (1 if points > 1 else _SAMPLES)
     if executor.mapping.get("num_samples") is None:
-        executor.remark("num_samples", f"is missing, Ludwig's default is written: {samples * points} trials")
+        executor.remark(
+            "num_samples", f"is missing; the import writes Ludwig's default, {samples * points} trials"
+        )
     seconds = executor.number("time_budget_s", _SECONDS)
     if executor.mapping.get("time_budget_s") is None:
-        executor.remark("time_budget_s", f"is missing, and Ludwig stops after {_SECONDS} s; time is written")
+        executor.remark("time_budget_s", f"is missing; the import writes Ludwig's default, {_SECONDS} s")
     trainer, scheduler = top.section("trainer"), executor.section("scheduler")
     is_population = scheduler.word("type", "fifo") in (*POPULATIONS, REPLAY)
     most = scheduler.whole("max_t") if not is_population and _counts_epochs(scheduler) else None
@@ -323,12 +325,10 @@ def _patience(
     if rounds is None or rounds >= epochs:
         return {}
     if reason := _why_no_patience(trainer, hyperopt, outputs, search):
-        trainer.remark(
-            "early_stop", f"is left out: {reason}; budget.patience counts epochs without a new best"
-        )
+        trainer.remark("early_stop", f"dropped: {reason}; budget.patience counts epochs without a new best")
         return {}
     if is_default:
-        trainer.remark("early_stop", f"is missing, Ludwig's default is written: patience {rounds}")
+        trainer.remark("early_stop", f"is missing; the import writes Ludwig's default, patience {rounds}")
     return {"patience": rounds}
 
 
@@ -338,7 +338,7 @@ def _why_no_patience(
     """Return why the trainer's `early_stop` is not a patience of the sweep; empty if it is one."""
     per_epoch = trainer.mapping.get("checkpoints_per_epoch") in (None, 0, 1)
     if not per_epoch or trainer.mapping.get("steps_per_checkpoint") not in (None, 0):
-        return "it counts evaluations, of which an epoch has not one"
+        return "it counts evaluations, and an epoch may have none or several"
     metric, field = hyperopt.word("metric", LOSS), hyperopt.word("output_feature", COMBINED)
     if len(outputs.types) != 1 and trainer.mapping.get("validation_field") != field:
         return "it may watch another output"
@@ -395,12 +395,12 @@ def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
     options = section.mapping.get(key)
     section.remark_unknown(("space", key), "Ludwig")
     if not isinstance(options, list) or not options:
-        section.notes.add_error((*section.path, key), f"{kind} takes a list, {key}: [...], got {options!r}")
+        section.notes.add_error((*section.path, key), f"{kind} needs a list, {key}: [...], got {options!r}")
         return path, {"value": None}
     if path == _WHOLE:
         if not all(isinstance(option, dict) for option in options):
-            section.notes.add_error((*section.path, key), "the path . takes mappings of the config")
+            section.notes.add_error((*section.path, key), "the path . needs mappings of the config")
             return path, {"value": None}
-        section.remark("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
+        section.remark("space", f"blocks of the config become bundles of {terms.CONFIG}, with dotted names")
         return terms.mappings(options)
     return terms.choice(path, options, section, key, is_drawn=kind == "choice")

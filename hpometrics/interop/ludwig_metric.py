@@ -65,7 +65,7 @@ def read_outputs(top: Section) -> LudwigOutputs:
             types[str(feature["name"])] = _TYPES.get(kind, kind)
             if _TYPES.get(kind, kind) not in FEATURES:
                 top.notes.remark(
-                    ("output_features", index), f"there is no output of type {kind}; the engine must state it"
+                    ("output_features", index), f"there is no output type {kind}; state it in the engine"
                 )
     if not types or not set(types.values()) <= FEATURES.keys():
         return LudwigOutputs(types, None)
@@ -78,9 +78,7 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
     feature = hyperopt.word("output_feature", COMBINED)
     split = hyperopt.word("split", "validation")
     if split != "validation":
-        hyperopt.remark(
-            "split", f"{split} is not scored by Ludwig, which takes validation", "split", "so does this"
-        )
+        hyperopt.remark("split", f"Ludwig scores validation, not {split}", "split", "so does the import")
     if feature == COMBINED and metric != LOSS:
         hyperopt.remark(
             "metric", f"combined has no {metric}, only a loss; name an output_feature", "no-such-metric"
@@ -88,7 +86,7 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
     if feature not in (COMBINED, *outputs.types):
         names = ", ".join(outputs.types) or "none"
         hyperopt.notes.add_error(
-            ("hyperopt", "output_feature"), f"{feature!r} is not an output feature; there are {names}"
+            ("hyperopt", "output_feature"), f"{feature!r} is not an output feature; choose from {names}"
         )
     direction = read_goal(hyperopt, metric, "Ludwig")
     _check_trainer(top, metric, outputs.types.get(feature))
@@ -106,7 +104,7 @@ def _format_metric(hyperopt: Section, metric: str, feature: str, outputs: Ludwig
     kind = outputs.types.get(name, "")
     if metric == LOSS and kind in _LOSSES:
         hyperopt.remark(
-            "metric", f"the loss of a {kind} is {_LOSSES[kind]} unless the feature says otherwise"
+            "metric", f"the loss of a {kind} is {_LOSSES[kind]}, unless the feature sets another loss"
         )
         metric_name = _LOSSES[kind]
     else:
@@ -128,8 +126,8 @@ def _check_trainer(top: Section, metric: str, kind: str | None) -> None:
     if trainer_metric and not order_alike(trainer_metric, metric):
         place = trainer if "validation_metric" in trainer.mapping else top.section("hyperopt")
         key = "validation_metric" if "validation_metric" in trainer.mapping else "metric"
-        text = f"Ludwig keeps the weights by {trainer_metric} and scores by {metric}"
-        place.remark(key, f"{text}: the model it keeps comes from another epoch than its score", "epoch")
+        text = f"Ludwig picks the weights by {trainer_metric} and scores by {metric}"
+        place.remark(key, f"{text}: the model comes from another epoch than its score", "epoch")
 
 
 def order_alike(first: str | None, second: str | None) -> bool:

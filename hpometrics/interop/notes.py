@@ -108,7 +108,7 @@ class Section:
         """Return the bounds of a logarithmic range; not above 0, they are an error, and both are 1."""
         low, high = self.bounds(lowest, highest)
         if low <= 0:
-            self.notes.add_error((*self.path, lowest), f"a logarithm needs a bound above 0, got {low}")
+            self.notes.add_error((*self.path, lowest), f"a log scale needs bounds above 0, got {low}")
             return 1, 1
         return low, high
 
@@ -116,7 +116,7 @@ class Section:
         """Return the step `q`, 1 unless given; if it is not above 0, it is an error, and reads as 1."""
         step = self.number("q", 1)
         if step <= 0:
-            self.notes.add_error((*self.path, "q"), f"a step is above 0, got {step}")
+            self.notes.add_error((*self.path, "q"), f"a step must be above 0, got {step}")
             return 1
         return step
 
@@ -129,7 +129,7 @@ class Section:
         """
         center, width = self.number(mean, 0), self.number(deviation, 1)
         if width < 0:
-            self.notes.add_error((*self.path, deviation), f"a deviation is not below 0, got {width}")
+            self.notes.add_error((*self.path, deviation), f"a deviation must be at least 0, got {width}")
             return center, 1
         return center, width
 
@@ -139,7 +139,7 @@ class Section:
         if value is None:
             return None
         if not is_number(value) or value != int(value) or value < 1:
-            self.remark(key, f"{value!r} is not a whole number of at least 1 and is left out")
+            self.remark(key, f"{value!r} is dropped: it must be a whole number of at least 1")
             return None
         return int(value)
 
@@ -159,14 +159,14 @@ class Section:
         """Remark on each present key why it is not converted."""
         for key, reason in reasons.items():
             if self.mapping.get(key) is not None:
-                self.remark(key, f"is left out: {reason}")
+                self.remark(key, f"dropped: {reason}")
 
     def remark_unknown(self, keys: Iterable[str], tool: str) -> None:
         """Remark on the keys that the tool does not know."""
         names = tuple(keys)
         for key in self.mapping:
             if key not in names:
-                self.remark(key, f"{tool} knows no such key{did_you_mean(key, names)}", "unknown-key")
+                self.remark(key, f"{tool} has no such key{did_you_mean(key, names)}", "unknown-key")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class ConvertedSweep:
 
     def text(self) -> str:
         """Return the text of the sweep file, with the remarks at its head."""
-        head = [_SCHEMA, f"# From {self.notes.document.source}, a sweep of {self.tool}."]
+        head = [_SCHEMA, f"# Converted from {self.notes.document.source}, a sweep of {self.tool}."]
         head += [f"# {printable(str(note))}" for note in self.notes.sorted()]
         name = slug_of(str(self.name or ""))
         sections = {"name": name, **self.config} if name else self.config

@@ -40,9 +40,9 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
     with opened_copy(path) as storage:
         names = search_names(storage)
         if study is not None and study not in names:
-            raise ConfigError(f"{path}: has no study {study!r}; there are {', '.join(names) or 'none'}")
+            raise ConfigError(f"{path} has no study {study!r}; it has {', '.join(names) or 'none'}")
         if not names:
-            raise ConfigError(f"{path}: holds no study")
+            raise ConfigError(f"{path} contains no study")
         chosen = names if study is None else [study]
         return [one for name in chosen for one in _searches(path, name, storage, metric, silence)]
 
@@ -67,9 +67,7 @@ def find_torn_journal(path: Path, follow: bool) -> Finding | None:
         whole = file.read(1) == b"\n"
     if whole:
         return None
-    text = (
-        "its last line is cut off; the next append joins it, and no process can read the journal after that"
-    )
+    text = "its last line is cut off; the next append would extend it, and no process could read the journal"
     return Finding("torn", text, "stop all workers, keep a copy, and cut the file after its last newline")
 
 
@@ -100,14 +98,14 @@ def _metric(study: optuna.Study, index: int, several: bool, requested: str | Non
     if requested is not None and not several:
         return requested, "--metric"
     if study.metric_names is not None:
-        return study.metric_names[index], "its metric name"
+        return study.metric_names[index], "the metric name of the study"
     for key in () if several else _METRIC_ATTRS:
         if isinstance(study.user_attrs.get(key), str):
-            return study.user_attrs[key], f"its attribute {key}"
+            return study.user_attrs[key], f"the study attribute {key}"
     words = [] if several else re.split(r"[^A-Za-z0-9@]+", study.study_name)
     likely = [word for word in words if len(word) > 2 or len(words) == 1 or word.lower() == "f1"]
     candidates = [word for word in likely if known_direction(word) is not None]  # `r2` may be a second round
-    return (candidates[0], "its study's name") if len(candidates) == 1 else (None, "")
+    return (candidates[0], "the name of the study") if len(candidates) == 1 else (None, "")
 
 
 def _convert_trial(trial: FrozenTrial, index: int, several: bool) -> ForeignTrial:

@@ -33,7 +33,7 @@ from .terms import (
 GRID = "grid_search"
 TARGET = "training:train"
 _RAY, _WARPREC = "Ray Tune", "WarpRec"
-WRITTEN = f"the model is yours to write: a function train(params, run), {TARGET} in the file"
+WRITTEN = f"write the training function yourself: train(params, run), {TARGET} in the file"
 _OUTPUT = "ranking(per_user=true)"  # by which two trials are compared user by user
 _PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
 
@@ -51,7 +51,7 @@ def _below(section: Section, low: float, high: float) -> tuple[int, int]:
     last = math.ceil(high) - 1
     if last < low:
         section.notes.add_error(
-            (*section.path, "upper"), f"is left out by Ray, so nothing is left from {low:g} to {high:g}"
+            (*section.path, "upper"), f"excluded by Ray, so the range from {low:g} to {high:g} is empty"
         )
         return math.ceil(low), math.ceil(low)
     return math.ceil(low), last
@@ -109,7 +109,7 @@ def bohb(section: Section, key: str) -> str:
     """Return the sampler for BOHB: `bohb`, or `tpe` where the packages of its extra are not installed."""
     error = SAMPLERS["bohb"].missing("the sampler bohb")
     if error is not None:
-        section.remark(key, f"{error}; tpe is written")
+        section.remark(key, f"{error}; the import writes tpe")
     return "bohb" if error is None else "tpe"
 
 
@@ -125,10 +125,10 @@ def experiments_of(data: Mapping[str, Any]) -> list[Path]:
 _COUNTERS = re.compile(r"(.*_)?(iterations?|timesteps|steps|episodes|trials|total|time|s|lifetime)")
 """The results of Ray that count what was done and measure nothing."""
 _RAY_LEFT_OUT = {
-    "resources_per_trial": "name them in backend.ray.resources",
-    "checkpoint_config": "the engine saves its checkpoint by run.checkpoint",
-    "checkpoint_freq": "the engine saves its checkpoint by run.checkpoint",
-    "checkpoint_at_end": "the engine saves its checkpoint by run.checkpoint",
+    "resources_per_trial": "write them into backend.ray.resources",
+    "checkpoint_config": "the engine saves its checkpoint with run.checkpoint",
+    "checkpoint_freq": "the engine saves its checkpoint with run.checkpoint",
+    "checkpoint_at_end": "the engine saves its checkpoint with run.checkpoint",
     "max_failures": "budget.retries trains a failed trial again",
     "storage_path": "results.dir names the run directory",
     "local_dir": "results.dir names the run directory",
@@ -146,7 +146,7 @@ def read_ray(notes: Notes) -> ConvertedSweep:
     top = Section(notes.document.data, (), notes)
     paths = experiments_of(top.mapping)
     for path in paths[1:]:
-        notes.remark(path, "is left out: a sweep is one experiment; convert it from a file of its own")
+        notes.remark(path, "dropped: a sweep has one experiment; convert this one from a separate file")
     experiment = top.section(str(paths[0][0])) if paths[0] else top
     experiment.remark_unknown(_RAY_KEYS, _RAY)
     experiment.remark_left_out(_RAY_LEFT_OUT)
@@ -156,9 +156,7 @@ def read_ray(notes: Notes) -> ConvertedSweep:
     fixed = {"env": experiment.mapping["env"]} if "env" in experiment.mapping else {}
     is_grid = _read_config(experiment.section("config"), space, fixed)
     if not (space or notes.errors):
-        notes.add_error(
-            (*experiment.path, "config"), f"names nothing that varies, as in lr: {{{GRID}: [...]}}"
-        )
+        notes.add_error((*experiment.path, "config"), f"needs a param to search, as in lr: {{{GRID}: [...]}}")
     budget = _samples(experiment, space, is_grid)
     optimize = _read_stop(experiment.section("stop"), budget)
     if "time_budget_s" in experiment.mapping:
@@ -188,13 +186,13 @@ def _read_config(
         elif isinstance(value, dict) and len(value) == 1 and "eval" in value:
             line = line_of_text(str(value["eval"]))
             if not line or "randint" in line or "random.randint" in str(value["eval"]):
-                section.remark(key, "is left out: eval runs code; write a dimension into space")
+                section.remark(key, "dropped: eval runs code; write a dimension into space")
             else:
                 space[name], is_grid = parse_value(line, "eval"), False
         elif isinstance(value, dict) and value:
             is_grid = _read_config(section.section(key), space, fixed, f"{name}.") and is_grid
         elif isinstance(value, list) and GRID in str(value):
-            section.remark(key, f"is left out: {GRID} inside a list; make the whole list an option")
+            section.remark(key, f"dropped: {GRID} is inside a list; make the whole list an option")
         else:
             fixed[name] = value
     return is_grid
@@ -205,13 +203,13 @@ def _samples(section: Section, space: Mapping[str, Dimension], is_grid: bool) ->
     samples = section.whole("num_samples") or 1
     if is_grid:
         if samples > 1:
-            text = f"trains each point of the grid {samples} times: repeats is written"
+            text = f"trains each point of the grid {samples} times; the import writes repeats"
             section.remark("num_samples", f"{text}, and the value of a trial is their mean")
         return {"repeats": samples} if samples > 1 else {}
     grids = (one["choice"] for one in space.values() if "choice" in one)
     points = math.prod(len(options) for options in grids)
     if points > 1:
-        section.remark("num_samples", f"{GRID} beside other spaces is drawn as a choice")
+        section.remark("num_samples", f"{GRID} beside other spaces becomes a choice")
     return {"trials": samples * points}
 
 
@@ -224,32 +222,30 @@ def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
         elif key == "time_total_s":
             budget["trial_time"] = f"{stop.number(key):g}s"
         elif _COUNTERS.fullmatch(key.rpartition("/")[2]):
-            stop.remark(key, "is left out: training_iteration is budget.epochs, time_total_s trial_time")
+            stop.remark(key, "dropped: only training_iteration and time_total_s become limits of a trial")
         else:
             metrics.append(key)
-            text = f"ends a trial at {stop.mapping[key]}, and nothing here does; budget.target ends the sweep"
+            text = f"ends a trial at {stop.mapping[key]}; here, budget.target ends the whole sweep"
             stop.remark(key, text)
     if not metrics:
-        stop.remark(
-            "", "names no metric, and a search needs one", "no-metric", "loss, to minimize, is a guess"
-        )
+        stop.remark("", "names no metric, but a search needs one", "no-metric", "loss, minimized, is a guess")
         return dict(_PLACEHOLDER)
-    stop.remark(metrics[0], "is reached from below, so maximizing it is a guess; change it if it is wrong")
+    stop.remark(metrics[0], "ends a trial from below, so maximize is a guess; correct it if it is wrong")
     return as_reported(metrics[0], MAXIMIZE, stop)
 
 
 _WARPREC_LEFT_OUT = {
     **dict.fromkeys(("reader", "splitter", "filtering"), "the engine reads and splits its data"),
-    "writer": "results are kept in results.dir",
+    "writer": "results.dir names the run directory",
     "dashboard": "name loggers in results.loggers: tensorboard, mlflow, wandb",
-    "general": "it is about WarpRec's own process",
+    "general": "it configures WarpRec's own process",
 }
 _OPTIMIZATION_LEFT_OUT = {
-    **dict.fromkeys(("optimizer", "lr_scheduler", "device", "num_workers"), "the engine says it"),
-    **dict.fromkeys(("block_size", "chunk_size", "eval_every_n"), "the engine says it"),
-    "custom_resources_per_trial": "name them in backend.ray.resources",
-    "label_selector": "backend.ray.resources says where a trial may run",
-    "checkpoint_to_keep": "results.checkpoints says it",
+    **dict.fromkeys(("optimizer", "lr_scheduler", "device", "num_workers"), "set it in the engine"),
+    **dict.fromkeys(("block_size", "chunk_size", "eval_every_n"), "set it in the engine"),
+    "custom_resources_per_trial": "write them into backend.ray.resources",
+    "label_selector": "backend.ray.resources decides where a trial may run",
+    "checkpoint_to_keep": "set results.checkpoints",
 }
 _SAMPLERS = {"grid": "grid", "random": "random", "hopt": "tpe", "optuna": "tpe", "bohb": "tpe"}
 
@@ -269,7 +265,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     top.remark_left_out(_WARPREC_LEFT_OUT)
     models = top.section("models")
     for other in list(models.mapping)[1:]:
-        models.remark(other, "is left out: a sweep trains one model; convert it from a file of its own")
+        models.remark(other, "dropped: a sweep trains one model; convert this one from a separate file")
     name = next(iter(models.mapping), "")
     model = models.section(name)
     models.remark(name, WRITTEN)
@@ -287,7 +283,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     is_grid = strategy == "grid"
     space, fixed = _read_model(model, is_grid)
     if not (space or notes.errors):
-        notes.add_error(model.path, "names nothing that varies, as in l2: [10, 50, 100]")
+        notes.add_error(model.path, "needs a param to search, as in l2: [10, 50, 100]")
     budget = (
         _samples(optimization, space, True) if is_grid else {"trials": optimization.whole("num_samples") or 1}
     )
@@ -298,7 +294,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
         own, most = fixed.pop("epochs"), epochs
         epochs = min(own, most or own)
         if most is not None:
-            model.remark("epochs", f"budget.epochs is {epochs}, the smaller of it and max_t, {most}")
+            model.remark("epochs", f"budget.epochs is {epochs}, the smaller of epochs and max_t ({most})")
     if epochs is not None:
         budget["epochs"] = epochs
     if (patience := ending.whole("patience")) is not None:
@@ -329,7 +325,9 @@ def _read_model(model: Section, is_grid: bool) -> tuple[dict[str, Dimension], di
             options = options[1:]
         elif kind in DISTRIBUTIONS:
             if is_grid:
-                model.notes.add_error((*model.path, name), f"a grid has options, not {kind}; name a strategy")
+                model.notes.add_error(
+                    (*model.path, name), f"a grid needs options, not {kind}; set another strategy"
+                )
             dimension = DISTRIBUTIONS[kind](_with_names(kind, options[1:], model, name))
             (fixed if "value" in dimension else space)[name] = dimension.get("value", dimension)
             continue
@@ -350,7 +348,7 @@ def _with_names(kind: str, arguments: list[Any], section: Section, name: str) ->
     if len(arguments) > len(names):
         expected = ", ".join(names)
         section.notes.add_error(
-            (*section.path, name), f"{kind} takes {expected}, got {len(arguments)} values"
+            (*section.path, name), f"{kind} needs {expected}, got {len(arguments)} values"
         )
     return Section(dict(zip(names, arguments, strict=False)), (*section.path, name), section.notes)
 
@@ -359,10 +357,10 @@ def _read_scheduler(optimization: Section, properties: Section) -> dict[str, Any
     scheduler = optimization.word("scheduler", "fifo").lower()
     if scheduler != "asha":
         if scheduler != "fifo":
-            optimization.remark("scheduler", f"{scheduler} is left out; asha stops trials early")
+            optimization.remark("scheduler", f"{scheduler} is dropped; asha stops trials early")
         return {}
     if properties.word("time_attr", "training_iteration") != "training_iteration":
-        properties.remark("time_attr", "is left out: rungs are epochs here")
+        properties.remark("time_attr", "dropped: rungs count epochs here")
     first, eta = properties.whole("grace_period"), properties.whole("reduction_factor")
     return {"pruner": {"asha": {"min_epochs": first or 1, "eta": eta or 4}}}
 
@@ -385,7 +383,7 @@ def _read_evaluation(evaluation: Section, properties: Section) -> dict[str, Any]
         names = [one for cut in (*cut_names, str(metric)) if (one := _registered(cut))]
         track += names[: len(cut_names)]
         if not names:
-            evaluation.remark("metrics", f"{metric} is left out: no metric of a ranking has this name")
+            evaluation.remark("metrics", f"{metric} is dropped: no metric of a ranking has this name")
     others = [one for one in dict.fromkeys(track) if one != optimize]
     return {"optimize": optimize, **({"track": others} if others else {})}
 

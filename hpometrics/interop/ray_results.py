@@ -24,6 +24,14 @@ from .search import ForeignTrial, Search
 _RESULTS, _TABLE = "result.json", "progress.csv"
 _PARAMS, _ERROR, _STATE = "params.json", "error.txt", "experiment_state-*.json"
 _EPOCH = "training_iteration"
+_PICKED, _VALUE, _VOID = "picked", "value", "void"
+"""The keys of a report of `hpometrics`: the picked value, the current one, and whether that is missing."""
+_NO_METRIC = frozenset(
+    f"{_PICKED} {_VALUE} judged epoch picked_epoch epochs step {_EPOCH} iterations_since_restore".split()
+)
+"""Keys of its reports that may equal the current value by chance."""
+_OURS = frozenset({"number", "params"})
+"""The config of a trial of `RayObjective`."""
 _STATES = {
     "TERMINATED": TrialState.COMPLETE,
     "ERROR": TrialState.FAILED,
@@ -67,14 +75,16 @@ def read_results(path: Path, metric: str | None = None, direction: Direction | N
         own = [
             one for one in folders if (one.name not in older if is_last else one.name in experiment.states)
         ]
-        called = metric or experiment.metric
+        is_ours = experiment.metric == _PICKED
+        reported = _reported_metric(own) if is_ours and metric is None else None
+        called = metric or reported or experiment.metric
         files = [*path.glob(_STATE), *(file for folder in own for file in folder.iterdir())]
         search = Search(
             f"Ray Tune experiment{f' of {experiment.begun}' if len(experiments) > 1 else ''}",
             str(path),
-            tuple(_read_trial(folder, experiment.states.get(folder.name), called) for folder in own),
+            tuple(_read_trial(folder, experiment.states.get(folder.name), called, is_ours) for folder in own),
             called,
-            "--metric" if metric else "the metric of the tuner",
+            "--metric" if metric else "its reports" if reported else "the tuner",
             direction,
             time.time() - max((file.lstat().st_mtime for file in files), default=time.time()),
             judge="a scheduler",
@@ -104,9 +114,31 @@ def _experiments(path: Path) -> list[_Experiment]:
     return [one for one in experiments if one.states] or experiments[-1:]
 
 
-def _read_trial(folder: Path, status: str | None, metric: str | None) -> ForeignTrial:
+def _reported_metric(folders: Iterable[Path]) -> str | None:
+    """Return the metric of trials that report by `hpometrics`: the only key that always has the value.
+
+    None if there is no such key, or several.
+    """
+    names: set[str] | None = None
+    for folder in folders:
+        for row in _reports(folder):
+            if not row.get(_VOID):
+                current = row.get(_VALUE, math.nan)
+                same = {name for name, value in row.items() if isinstance(value, float) and value == current}
+                names = same - _NO_METRIC if names is None else names & same
+        if names is not None and len(names) <= 1:
+            break
+    return next(iter(names)) if names is not None and len(names) == 1 else None
+
+
+def _reports(folder: Path) -> Iterable[dict[str, Any]]:
     check_no_link(folder)
-    rows = list(_rows(folder / _RESULTS) if os.path.lexists(folder / _RESULTS) else _table(folder / _TABLE))
+    return _rows(folder / _RESULTS) if os.path.lexists(folder / _RESULTS) else _table(folder / _TABLE)
+
+
+def _read_trial(folder: Path, status: str | None, metric: str | None, is_ours: bool) -> ForeignTrial:
+    """Read a trial; one of `hpometrics` counts by its picked value, which the tuner compares."""
+    rows = list(_reports(folder))
     epochs: dict[int, float] = {}
     repeated: dict[int, None] = {}
     for row in rows:
@@ -117,11 +149,14 @@ def _read_trial(folder: Path, status: str | None, metric: str | None) -> Foreign
     failed = (folder / _ERROR).exists()
     state = TrialState.FAILED if failed else _STATES.get(status or "TERMINATED", TrialState.FAILED)
     has_values = metric is not None and any(not math.isnan(value) for value in epochs.values())
+    value = _number(rows[-1], _PICKED) if is_ours and rows else epochs[max(epochs)] if epochs else math.nan
+    config = _params(folder / _PARAMS)
+    params = config["params"] if _OURS <= config.keys() and isinstance(config["params"], dict) else config
     return ForeignTrial(
         name=str(rows[-1].get("trial_id", folder.name)) if rows else folder.name,
-        params=dict(flat(_params(folder / _PARAMS), "/")),
+        params=dict(flat(params, "/")),
         state=state,
-        value=epochs[max(epochs)] if has_values else None,
+        value=value if has_values else None,
         epochs=epochs,
         repeated=tuple(repeated),
     )

@@ -45,12 +45,12 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
     space = {name: one for name, one in space.items() if name not in fixed}
     is_grid = all("choice" in one for one in space.values())
     if not (space or notes.errors):
-        notes.add_error((), "names nothing that varies")
+        notes.add_error((), "needs a param to search")
     notes.remark((), f"{WRITTEN}; RecBole's objective_function takes params as config_dict")
     notes.remark((), _format_score())
     trials = {} if is_grid else {"trials": _EVALUATIONS}
     limits = f"{_EVALUATIONS} trials, and stale " if trials else "stale "
-    notes.remark((), f"the limits are those of RecBole's run_hyper.py: {limits}{_STALE}")
+    notes.remark((), f"the import writes the limits of RecBole's run_hyper.py: {limits}{_STALE}")
     config = {
         "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
         "space": space,
@@ -65,8 +65,8 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
 def _format_score() -> str:
     name = _SCORE["metric"]
     return (
-        f"valid_metric is set in another file: report its value by run.log({name}=...); "
-        "write minimize if less is better, as for RMSE"
+        f"valid_metric is in another file: report its value with run.log({name}=...); "
+        "write minimize if lower is better, as for RMSE"
     )
 
 
@@ -81,27 +81,27 @@ def _read_line(line: str, mark: Mark, notes: Notes) -> Iterator[tuple[str, Dimen
         if len(words) > 2:
             notes.add_error(path, f"expected choice, uniform, quniform or loguniform, got {words[1]!r}")
         else:
-            notes.remark(path, "is left out: RecBole skips lines of fewer than three words")
+            notes.remark(path, "dropped: RecBole skips lines with fewer than three words")
         return
     kind, text = match["kind"], "".join(match["value"].split())
     section = Section({}, path, notes)
     if kind == "choice":
         options = _literal(text)
         if not isinstance(options, list) or not options:
-            notes.add_error(path, f"choice takes a list, as in [64,128], got {text}")
+            notes.add_error(path, f"choice needs a list, as in [64,128], got {text}")
             return
         yield choice(match["name"], options, section, "choice")
         return
     values = [_number(part) for part in text.split(",")]
     names = ("lower", "upper", "q")[: 3 if kind == "quniform" else 2]
     if len(values) != len(names) or None in values:
-        notes.add_error(path, f"{kind} takes {len(names)} numbers, {','.join(names)}, got {text}")
+        notes.add_error(path, f"{kind} needs {len(names)} numbers, {','.join(names)}, got {text}")
         return
     section = Section(dict(zip(names, values, strict=True)), path, notes)
     if kind == "loguniform":
         low, high = powers_of_e(*section.bounds("lower", "upper"))
-        text = "bounds of loguniform are exponents of e in RecBole"
-        notes.remark(path, f"{text}: written as the values, {low:g} to {high:g}")
+        text = "in RecBole, bounds of loguniform are exponents of e"
+        notes.remark(path, f"{text}; the import writes the values, {low:g} to {high:g}")
         yield match["name"], between(low, high, log=True)
     else:
         yield match["name"], DISTRIBUTIONS[kind](section)

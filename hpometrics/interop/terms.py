@@ -110,7 +110,7 @@ def choice(
     if all(map(is_scalar, values)):
         return name, {"choice": values, **how}
     called = f"{name}_choice"
-    section.remark(key, f"a choice among lists or mappings is one of bundles, called {called}")
+    section.remark(key, f"a choice among lists or mappings becomes a choice of bundles, {called}")
     labels = (value if isinstance(value, str) else json.dumps(value) for value in values)
     bundles = {label: {name: value} for label, value in zip(labels, values, strict=True)}
     return called, {"choice": bundles, **how}
@@ -199,12 +199,13 @@ def read_goal(
     goal_text = metric.word(key)
     if goal_text not in ("", *words):
         expected = " or ".join(words)
-        metric.notes.add_error((*metric.path, key), f"a {key} is {expected}, got {goal_text!r}")
+        metric.notes.add_error((*metric.path, key), f"a {key} must be {expected}, got {goal_text!r}")
         goal_text = ""
     goal = Direction.parse(goal_text) if goal_text else MINIMIZE
     if registered is None:
         if not goal_text:
-            metric.remark(key, f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
+            text = f"is missing, so {tool} minimizes {name}"
+            metric.remark(key, text, "no-goal", "the import writes minimize")
         return goal
     called, direction = registered
     if goal is not direction:
@@ -216,7 +217,7 @@ def read_goal(
             key,
             f"{contradiction} {of}, which must be {direction}d",
             "direction",
-            f"{direction} is written",
+            f"the import writes {direction}",
         )
     return direction
 
@@ -232,5 +233,5 @@ def as_reported(name: str, direction: Direction, metric: Section) -> str | dict[
     except HpometricsError:
         spelling = re.sub(r"[^A-Za-z0-9_]+", "_", spelling)
     if spelling != name:
-        metric.remark("name", f"{name!r} is not a name here; report it as {spelling}")
+        metric.remark("name", f"{name!r} is not a valid name here; report it as {spelling}")
     return {"metric": spelling, "direction": direction.value}

@@ -32,18 +32,18 @@ _KEYS = tuple(
 )
 _PARAMETER_KEYS = tuple("distribution value values probabilities min max mu sigma q a b parameters".split())
 _LEFT_OUT = {
-    "entity": "there is no account",
-    "project": "there is no account; runs are kept in results.dir",
-    "controller": "the sweep is its own controller",
+    "entity": "hpometrics has no accounts",
+    "project": "hpometrics has no accounts; results.dir names the run directory",
+    "controller": "a sweep needs no controller",
     "job": "name the training code in engine",
     "image_uri": "name the training code in engine",
     "queue": "hpometrics worker DIR joins a sweep from any machine",
-    "settings": "they are those of the W&B client",
+    "settings": "they configure the W&B client",
 }
 _TRIALS = 20  # where W&B would not stop
 _LONGEST_NOTE = 1000  # characters
 _OTHER_VALUES = (
-    "other values of wandb.log are kept if metrics.track names them, "
+    "to record other values of wandb.log, name them in metrics.track, "
     "as in track: [{metric: val/acc, direction: maximize}]"
 )
 _MACRO = re.compile(r"\$\{(?P<name>\w+)(?::(?P<of>\w+))?\}")
@@ -61,7 +61,7 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     top.remark_left_out(_LEFT_OUT)
     space, fixed = read_parameters(top.section("parameters"))
     if not (space or notes.errors):
-        notes.add_error(("parameters",), "names nothing that varies")
+        notes.add_error(("parameters",), "needs a parameter to search")
     optimize = _optimize(top)
     engine: dict[str, Any] = {"command": _command(top), "metrics_from": "wandb"}
     if fixed:
@@ -83,7 +83,7 @@ def _note(top: Section) -> dict[str, str]:
     """Return the description of the sweep as its note."""
     text = top.word("description")
     if len(text) > _LONGEST_NOTE:
-        top.remark("description", f"is cut: a note has at most {_LONGEST_NOTE} characters")
+        top.remark("description", f"is too long: the import writes its first {_LONGEST_NOTE} characters")
     return {"note": text[:_LONGEST_NOTE]} if text else {}
 
 
@@ -92,19 +92,19 @@ def _optimize(top: Section) -> str | dict[str, Any]:
     if "name" not in metric.mapping:
         top.remark(
             "metric",
-            "is missing, and a search needs one",
+            "is missing, but a search needs one",
             "no-metric",
-            "loss, to minimize, is a guess; change it",
+            "loss, minimized, is a guess; replace it",
         )
         return dict(_PLACEHOLDER)
     metric.remark_unknown(("name", "goal", "target", "impute", "impute_while_running"), TOOL)
     metric.remark_left_out(
-        {"impute": "a failed trial has no value", "impute_while_running": "values are never made up"}
+        {"impute": "a failed trial has no value", "impute_while_running": "hpometrics never imputes values"}
     )
     name = metric.word("name")
     metric.remark(
         "name",
-        "counts by its best epoch, as in W&B's bayes; W&B's table has the last one: metrics: {at: last}",
+        "counts at its best epoch, as in W&B's bayes; for the last, as in W&B's table: metrics: {at: last}",
     )
     return as_reported(name, read_goal(metric, name, TOOL), metric)
 
@@ -143,14 +143,14 @@ def _search(top: Section, space: dict[str, Dimension]) -> dict[str, Any]:
 def _sampler(top: Section, method: str, space: dict[str, Dimension]) -> str:
     continuous = [one for one in space.values() if {"float", "normal"} & one.keys() and "step" not in one]
     if method == "grid" and continuous:
-        top.remark("method", "a grid needs parameters that are not continuous; random is written")
+        top.remark("method", "a grid needs discrete parameters; the import writes random")
         return "random"
     if method in ("grid", "random"):
         return method
     if method == "bayes":
-        top.remark("method", "bayes is a Gaussian process at W&B; tpe is written; gp is one, too")
+        top.remark("method", "bayes is a Gaussian process at W&B, as gp is here; the import writes tpe")
     elif method == "custom":
-        top.remark("method", "custom is a search of your own; tpe is written")
+        top.remark("method", "custom is your own search; the import writes tpe")
     else:
         top.notes.add_error(("method",), f"expected grid, random, bayes or custom, got {method!r}")
     return "tpe"
@@ -164,15 +164,15 @@ def _pruner(ending: Section) -> dict[str, Any] | str:
             (*ending.path, "type"), f"expected hyperband, got {ending.mapping.get('type')!r}"
         )
     if ending.mapping.get("type") == "envelope":
-        ending.remark("type", "envelope is left out; median stops early too")
+        ending.remark("type", "envelope is not available here; the import writes median")
         return "median"
     eta = ending.whole("eta") or 3
     first, last, brackets = ending.whole("min_iter"), ending.whole("max_iter"), ending.whole("s")
     if first is None and last is None:
         ending.notes.add_error(ending.path, "hyperband needs min_iter, or max_iter and s")
     if "strict" in ending.mapping:
-        ending.remark("strict", "is left out: a trial is stopped at a rung if it is not among the best there")
-    ending.remark("type", "is asha here: rungs at min_epochs * eta**n, an iteration of W&B being an epoch")
+        ending.remark("strict", "dropped: asha stops a trial that is not among the best of a rung")
+    ending.remark("type", "becomes asha, with rungs at min_epochs * eta**n; an iteration of W&B is an epoch")
     rung = first or max(1, (last or 1) // eta ** (brackets or 1))
     return {"asha": {"min_epochs": rung, "eta": eta}}
 
@@ -182,7 +182,8 @@ def _budget(top: Section) -> dict[str, Any]:
     if (cap := top.whole("run_cap")) is not None:
         budget["trials"] = cap
     elif top.mapping.get("method") != "grid":
-        top.remark("run_cap", "is missing, so W&B never stops", "no-end", f"{_TRIALS} trials are written")
+        remedy = f"the import writes {_TRIALS} trials"
+        top.remark("run_cap", "is missing, so W&B never stops", "no-end", remedy)
         budget["trials"] = _TRIALS
     last = top.section("early_terminate").mapping.get("max_iter")
     if isinstance(last, int) and last > 0:
@@ -215,7 +216,7 @@ def _flat(parameters: Section, front: str = "") -> Iterator[tuple[str, Any]]:
         name = f"{front}{key}"
         if not isinstance(value, Mapping):
             parameters.notes.add_error(
-                (*parameters.path, key), f"expected {{value: ...}} or the like, got {value!r}"
+                (*parameters.path, key), f"expected a mapping such as {{value: ...}}, got {value!r}"
             )
             continue
         section = parameters.section(key)
@@ -235,7 +236,7 @@ def _dimension(name: str, section: Section) -> tuple[str, Dimension]:
     build = _DISTRIBUTIONS.get(kind)
     if build is None:
         section.notes.add_error(
-            section.path, f"{kind or 'this'} is not one of W&B's distributions; give values, or min and max"
+            section.path, f"{kind or 'this'} is not one of W&B's distributions; set values, or min and max"
         )
         return name, {"value": None}
     return name, build(section)
@@ -271,7 +272,7 @@ def _choice(name: str, section: Section) -> tuple[str, Dimension]:
         shares[text] = shares.get(text, 0) + weight
     drawn = [value for value in values if shares[json.dumps(value, sort_keys=True)] > 0]
     if len(drawn) < len(values):
-        section.remark("probabilities", "values of the probability 0 are left out")
+        section.remark("probabilities", "the import drops values with probability 0")
     called, dimension = choice(name, drawn or values, section, "values", is_drawn=False)
     positive = [share for share in shares.values() if share > 0]
     return called, {**dimension, **({"weights": positive} if len(positive) > 1 else {})}
@@ -294,11 +295,11 @@ def _exponents(section: Section, low: float, high: float) -> Dimension:
     """Return the range of values for bounds that are exponents of e."""
     first, last = powers_of_e(low, high)
     section.remark(
-        "min", f"bounds of log_uniform are exponents of e: written as the values, {first:g} to {last:g}"
+        "min", f"bounds of log_uniform are exponents of e; the import writes values, {first:g} to {last:g}"
     )
     if 0 <= low and high <= 1:
         text = f"exponents {low:g} to {high:g} mean values {first:g} to {last:g}"
-        section.remark("distribution", f"{text}; log_uniform_values takes values", "exponents")
+        section.remark("distribution", f"{text}; log_uniform_values reads values", "exponents")
     return between(first, last, log=True)
 
 
@@ -312,7 +313,7 @@ def _log_steps(section: Section, dimension: Dimension) -> Dimension:
         return dimension
     (low, high), step = dimension["float"], section.step()
     if low < step / 2:
-        section.remark("min", f"W&B rounds its lowest draws to 0, here {step:g} is the lowest value")
+        section.remark("min", f"W&B rounds its lowest draws to 0; here the lowest value is {step:g}")
     return stepped(low, high, step, log=True)
 
 
@@ -322,7 +323,7 @@ def _normal(section: Section, log: bool = False, has_steps: bool = False) -> Dim
 
 
 def _beta(section: Section) -> Dimension:
-    section.remark("distribution", "is drawn evenly from 0 to 1 instead; there is no beta distribution here")
+    section.remark("distribution", "beta is not available here; the import writes a uniform one from 0 to 1")
     return _steps_of(section, between(0, 1))
 
 

@@ -234,6 +234,8 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
             f"raise it above {finished} for more"
         )
     if total is not None and finished == total:
+        if all(record.state is TrialState.FAILED for record in records):
+            return f"{head}  all {total} trials failed; run them again with --fresh"
         return f"{head}  all {total} trials are done; raise budget.trials for more"
     if resolved.is_used_up(records):
         return f"{head}  {finished} trials are done, {format_end(records, resolved)}"

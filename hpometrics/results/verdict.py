@@ -269,7 +269,7 @@ def _with_intervals(verdict: Significance, source: Source, other: Source) -> Sig
         others, kept_of_other = second.rows()
         if kept_of_other != kept:
             raise NotKeptError(
-                f"its {kept_of_other} {_ARE[kept_of_other]} stored, and the {kept} of trial {winner.trial}"
+                f"its {kept_of_other} {_ARE[kept_of_other]} stored, but for trial {winner.trial} the {kept}"
             )
         if own.method != others.method:  # the value of one is a mean over its rows by chance
             (own, _), (others, _) = (side.rows(own_rows=False) for side in (first, second))

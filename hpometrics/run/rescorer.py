@@ -196,7 +196,7 @@ class Rescorer:
                 f"{self.name} cannot be computed from a confusion matrix alone, and {_unkept(live.output)}"
             )
         if state["matrix"].is_floating_point():
-            raise NotKeptError("a confusion matrix of weighted rows does not hold the number of rows")
+            raise NotKeptError("a confusion matrix of weighted rows does not contain the number of rows")
         return state["matrix"].numpy()
 
     def value(self, statistics: EpochStatistics) -> float:
@@ -286,8 +286,8 @@ class Rescorer:
 
 def _nothing_stored(record: EpochRecord) -> str:
     return (
-        f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores those of "
-        "values from run.update, not those of logged values"
+        f"epoch {record.epoch} has no stored statistics; logged values and evaluations never have any, "
+        "and values from run.update have them with results: {statistics: small}"
     )
 
 
@@ -333,7 +333,10 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
 def _unkept(output: OutputFeature) -> str:
     """Return why the rows of an output are not stored, and what would store them, if anything."""
     if not row_metrics_of(output):
-        return f"rows of {output} are stored only for the optimized metric: results: {{statistics: rows}}"
+        return (
+            f"no rows of {output} are stored; to store the row values of the optimized metric, rerun with "
+            "--fresh and results: {statistics: rows}"
+        )
     return (
         "no rows are stored; rerun with --fresh and results: {statistics: rows} for the optimized "
         "metric, or {statistics: all} for any"

@@ -43,8 +43,8 @@ class Run:
 
     Attributes:
         spec: what is measured.
-        seed: what the engine seeds by itself, such as a split or a `random_state`. In a search it depends on
-            the search's seed, the trial's number, the repeat and the confirmation; None without that seed.
+        seed: for what the engine seeds by itself, such as a split or a `random_state`. It depends on the
+            search's seed, the trial's number, the repeat and the confirmation; None without that seed.
 
     Raises:
         DirectionError: the host searches in another direction than the metric's.
@@ -315,8 +315,8 @@ class Run:
         In a process group the value is the first rank that has one.
 
         Raises:
-            RunError: a value is not a number, its name was logged in this epoch already or is one the run
-                measures itself, or the last epoch is over.
+            RunError: a value is not a number, the run measures or has already logged its name in this epoch,
+                or the last epoch is over.
         """
         self._closer.check_not_over("log")
         self._meter.check_names(*values)
@@ -329,8 +329,8 @@ class Run:
         `run.undefined(recall="no row is positive")` replaces `run.log(recall=...)`.
 
         Raises:
-            RunError: a reason is not a text, the name was logged in this epoch already or is one the run
-                measures itself, or the last epoch is over.
+            RunError: a reason is not a text, the run measures or has already logged the name in this epoch,
+                or the last epoch is over.
         """
         self._closer.check_not_over("undefined")
         self._meter.check_names(*reasons)

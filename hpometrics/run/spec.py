@@ -73,27 +73,27 @@ class RunSpec(ReadableObjective):
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
             its `direction` is given. A list of these searches for their Pareto front.
-        output: the output feature, or a function that returns it (see `engine`); of several outputs a mapping
-            of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be omitted if
-            the metrics have their own.
+        output: the output feature, or a function that returns it (see `engine`). For several outputs, a
+            mapping by name, as in `{"intent": Category(5), "reply": Sequence()}`. May be omitted if the
+            metrics have their own.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
-        defaults: measure the default group of each output as well, as far as the updates can be read by it
-            and their memory does not grow with the epoch, and count examples (`exs`).
+        defaults: also measure the default group of each output, and count examples (`exs`). Metrics that
+            cannot read the updates, or whose memory grows with the epoch, are left out.
         direction: repeats the direction of the registry, or supplies a missing one; never overrules it. The
             spec then has that of its metric; of several metrics it has None, and `optimized` has theirs.
         constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
-            A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
-            best epoch is one that keeps them, if any does.
+            A run whose picked epoch breaks a bound, or has no such value, is infeasible and never the best.
+            The best epoch is one that keeps all bounds, if any does.
         prune_by: by what a pruner judges a run: an optimized or tracked metric, or `dominance`, see
-            `DominanceRule`. Unless given, by the optimized metric; with several, no run is stopped.
-        at: whose value counts for the run, that of its `best` epoch or its `last`. Of several metrics all
+            `DominanceRule`. Default: the optimized metric; with several, no run is stopped.
+        at: the epoch whose value counts for the run, its `best` or its `last`. With several metrics, all
             values are those of one epoch, and `best` is by the first metric, then by the next ones.
         epochs: the most epochs a run can have.
         steps: the most steps, for an engine that loops over `run.steps` in place of `run.epochs`.
         every: the steps from one report to the next; it comes with `steps`.
         reports: the most reports a run can make, whether of epochs or of steps.
-        patience: epochs without an improvement by more than `tol` after which a run ends; of several metrics
-            any may improve, and `tol` and `target` are not allowed.
+        patience: epochs without an improvement by more than `tol` after which a run ends. With several
+            metrics, any may improve, and `tol` and `target` are not allowed.
         target: a value (in the metric's own unit) at which a run ends.
         tol: the largest change that is not an improvement, in the metric's own unit.
         trial_time: seconds after which a run ends, with the epoch in which they are up. They count from the
@@ -103,12 +103,13 @@ class RunSpec(ReadableObjective):
         threads: torch's threads within an operation; None leaves them as they are.
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
-        cost_unit: what a trial costs: `seconds`, `gpu_seconds` (times the GPUs of its process), the money of
-            its hours by `{"rate": 2.5}`, or `{"logged": name}`, the sum of what its epochs log as that.
-        statistics: which statistics of every epoch a run with a directory keeps, so that other metrics can be
-            read of them without training: `small` (of a fixed size, up to 64 KiB an epoch), `rows` (the row
-            values of the optimized metric as well, by which a winner is confirmed), `all` (the scores of
-            every row as well) or `none`.
+        cost_unit: what a trial costs: `seconds`, `gpu_seconds` (times the GPUs of its process), or the money
+            of its hours, `{"rate": 2.5}`. With `{"logged": name}`, the sum of the values that its epochs log
+            under that name.
+        statistics: which statistics of every epoch a run with a directory stores. Other metrics can be
+            computed from them without training. `small` has a fixed size, up to 64 KiB an epoch. `rows` adds
+            the row values of the optimized metric, by which a winner is confirmed. `all` adds the scores of
+            every row. `none` stores nothing.
 
     Raises:
         ConfigError: the unit of the cost does not exist.
@@ -391,9 +392,9 @@ def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any)
 
     Side data of an output may exist only after the data have been read. Then `output` is a function without
     arguments that returns the output. Creating an objective and running a sweep call it, once per process and
-    before the first trial; defining the engine and checking a sweep file do not. A Ray worker receives the
-    function, not the side data, and calls it too: it reads the data in any case, and side data made of them
-    (`seen` is what is trained on) then take no memory of their own.
+    before the first trial. Defining the engine and checking a sweep file do not call it. A Ray worker
+    receives the function, not the side data, and calls it too. The worker reads the data in any case, so side
+    data made of them (`seen` is what is trained on) take no memory of their own.
 
     Raises:
         RunError: the positional argument is not a train function.

@@ -46,8 +46,8 @@ class Trials:
         repeats: runs of each trial. Repeat r of trial n is seeded with `derive_seed(seed, n, r)`; the value
             of the trial is the mean. Only the epochs of the first repeat are reported to the host, so a
             pruner judges that one alone; a trial that it stops has no other.
-        retries: how often, in all, a trial is tried again if a run of it fails: under the same seed, and
-            from its last checkpoint if `train` restores it.
+        retries: how often, in all, a trial is tried again if a run of it fails. A retry has the same seed,
+            and starts from its last checkpoint if `train` restores it.
 
     Raises:
         RunError: the number of repeats or retries is out of range.

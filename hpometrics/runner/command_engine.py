@@ -44,6 +44,9 @@ _OUT_OF_MEMORY = re.compile(
 )
 _EXCEPTION = re.compile(r"([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)(: .+)?")
 """The line with which Python ends a traceback."""
+_ADVICE = re.compile(r"Set the environment variable HYDRA_FULL_ERROR=1\b.*")
+"""The last line of every error of Hydra; the first line of the message above it says why."""
+_WHY = re.compile(r"\b(could not|cannot|can't|missing|must|not found|error|mismatched)\b", re.IGNORECASE)
 _POLL_INTERVAL = 0.1  # seconds between two looks at files and at whether a silent program still runs
 
 
@@ -175,9 +178,17 @@ class Program:
 
 
 def _format_cause(printed: Sequence[str]) -> str:
-    """Return the line that says why a program failed: of its last ones that of an exception, or the last."""
-    exceptions = [line for line in printed[-_NOTED:] if _EXCEPTION.fullmatch(line)]
-    return f": {(exceptions or printed)[-1]}" if printed else ""
+    """Return the line that says why a program failed: of its last ones that of an exception, or the last.
+
+    Hydra prints no exception where it cannot compose a config, and advice behind its message.
+    """
+    last = [line for line in printed[-_NOTED:] if line.strip()]
+    message = [line for line in last if not _ADVICE.fullmatch(line.strip())]
+    if exceptions := [line for line in last if _EXCEPTION.fullmatch(line)]:
+        return f": {exceptions[-1]}"
+    if len(message) < len(last) and (reasons := [line for line in message if _WHY.search(line)]):
+        return f": {reasons[0].strip()}"
+    return f": {(message or last)[-1]}" if last else ""
 
 
 def _read_epochs(process: subprocess.Popen[bytes], source: Source, log: IO[str]) -> Iterator[Epoch]:

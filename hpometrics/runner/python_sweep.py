@@ -58,24 +58,24 @@ PLACES: Mapping[str, str] = {
 class Sweep:
     """A sweep described in Python. It leaves the run directory of a sweep file, which all commands read.
 
-    `run` goes on where an earlier run of the same sweep ended, even in another process.
+    `run` resumes an earlier run of the same sweep, even in another process.
 
     Args:
         train: `train(params, run)`, or its place `module:function`; None with `choice`, several places.
-        space: a `Space` or the mapping of one; a dimension may also be written as in a sweep file. It, and
-            `params`, may be a config of OmegaConf or a dataclass.
+        space: a `Space` or the mapping of one; a dimension may also be written as in a sweep file. `space`
+            and `params` may be a config of OmegaConf or a dataclass.
         metric, track, constraints: the metric to optimize, or several; others to record; bounds on values.
         output: what the engine predicts; several by name.
         trials, epochs: the total number of trials, and the most epochs of one.
-        sampler, pruner, seed: the search, as in the section `search` of a sweep file; a sampler that is an
-            object cannot be written down, `OptunaObjective` takes it.
+        sampler, pruner, seed: the search, as in the section `search` of a sweep file. A sampler object cannot
+            be written down; pass it to `OptunaObjective`.
         warm_start: earlier sweeps to learn from, as `from` in that section.
         confirm: whether the best trials are trained again until the winner is decided: true, or a mapping.
-        backend, workers: `optuna`, `ray` or a mapping as in a sweep file; the trials at the same time.
+        backend, workers: `optuna`, `ray` or a mapping as in a sweep file; the number of trials at a time.
         name: the name of the sweep; that of the function unless given.
         directory: the run directory; `runs/{name}` unless given.
         settings: any other key of `engine`, `metrics`, `search`, `budget` or `results` in a sweep file, such
-            as `params`, `at`, `patience`, `time` and `report`; its `tags`, `note` and `on_end`.
+            as `params`, `at`, `patience`, `time` and `report`. Also `tags`, `note` and `on_end`.
 
     Raises:
         SweepFileError: anything is wrong; it names the argument of each problem.

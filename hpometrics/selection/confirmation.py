@@ -82,7 +82,7 @@ class FreshRun:
     def picked_rows(self) -> Rows:
         """The row values of its picked epoch."""
         if self.rows is None:
-            raise ValueError("this run kept no row values")
+            raise ValueError("this run stored no row values")
         rows: Rows = self.rows[self.picked]
         return rows
 
@@ -320,7 +320,7 @@ class Confirmation:
         head = f"Winner: trial {self.winner}, {self._headline()}"
         lines = [f"{head}   {params}".rstrip()]
         if self.honest is None:
-            return [*lines, f"  {self.reason}; it is the best of the search alone"]
+            return [*lines, f"  {self.reason}; this is the best trial of the search, unconfirmed"]
         lines += [*self._held_out_lines(self.honest), self._value_line(self.honest), self._reason_line()]
         trainings = f"  {plural(self.trainings, 'training')} of up to {self.planned}"
         lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
@@ -344,7 +344,7 @@ class Confirmation:
         """Return the value on the test split, if there is one."""
         if honest.held_out is None:
             return []
-        rows = f"{plural(honest.held_out_rows, 'id' if self.clustered else 'row')} that nothing was picked by"
+        rows = f"{plural(honest.held_out_rows, 'id' if self.clustered else 'row')} that no pick used"
         rows = rows if honest.held_out_rows else "test rows, over seeds alone"
         value = f"{honest.held_out.format(honest.held_out.value)} test:{self.metric}{ARROWS[self.direction]}"
         sure = f"({100 * (1 - self.level):g}%: {honest.held_out.bounds})"
@@ -366,7 +366,7 @@ class Confirmation:
         if self.state is ConfirmationState.DECIDED:
             beaten = [one.pair for one in self.standings if one.pair is not None and one.pair.separated]
             if not beaten:
-                return "  every other contender is out"
+                return "  all other contenders left"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
             level = f"{100 * (1 - nearest.level):g}%"
             gap = nearest.interval.format(nearest.difference)
@@ -396,7 +396,7 @@ class Confirmation:
             return ""
         text = f"; {plural(self.others, 'other complete trial')} not trained again"
         if not self.near:
-            return f"{text}, none of which a luckier seed would make as good"
+            return f"{text}, of which none can be as good with a luckier seed"
         return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good with a luckier seed"
 
     def _departures(self) -> list[str]:
@@ -406,15 +406,15 @@ class Confirmation:
         others = [pair.trial for pair in self.looks[-1].pairs if not pair.paired] if self.looks else []
         if others:
             trials = f"trial{'s' * (len(others) > 1)} {listed(map(str, others))}"
-            lines.append(f"  {trials} had other validation rows, or in another order, so rows are not paired")
+            lines.append(f"  {trials} had other validation rows, or another order, so rows are not paired")
         if self.looks and any(pair.half == 0 for pair in self.looks[-1].pairs):
             lines.append(
-                "  neither seeds nor kept row values vary, so this holds for these validation rows alone"
+                "  neither seeds nor stored row values vary, so this holds only for these validation rows"
             )
         if self.looks and any(pair.seeds_alone for pair in self.looks[-1].pairs):
             lines.append(
-                "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
-                "the order differs, the luck of these rows is in no interval"
+                "  validation rows or their order differ between seeds, so only seeds are compared; if only "
+                "the order differs, the intervals leave out the luck of these rows"
             )
         return lines
 
@@ -422,7 +422,7 @@ class Confirmation:
         """Return what to do when nothing is decided."""
         pairs = self.open_pairs
         if self.looks and not self.looks[-1].seeds_matter:
-            return ["  training does not depend on its seed, so more trainings decide nothing"]
+            return ["  training does not depend on its seed, so more trainings cannot decide"]
         if self.state is ConfirmationState.TIED:
             tied = {self.winner, *(pair.trial for pair in pairs)}
             cheapest = min((one for one in self.standings if one.trial in tied), key=lambda one: one.seconds)
@@ -436,8 +436,8 @@ class Confirmation:
         if pair.seeds_wanted is not None:
             wanted = pair.seeds_wanted
             if self.extended:
-                return ["  a further extension would decide nothing"] if self.extended == 1 else []
-            advice = "leave more time for it" if self.reason else more(wanted)
+                return ["  a further extension cannot decide"] if self.extended == 1 else []
+            advice = "allow more time" if self.reason else more(wanted)
             return [f"  about {wanted} seeds would separate {self.winner} from {pair.trial}: {advice}"]
         if pair.rows_wanted:
             what = "ids" if self.clustered else "rows"
@@ -445,13 +445,13 @@ class Confirmation:
                 f"  more seeds cannot separate {self.winner} from {pair.trial} on these {what}; about "
                 f"{pair.rows_wanted:,} {what} would"
             ]
-        return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
+        return [f"  these trainings show no difference between {self.winner} and {pair.trial}"]
 
 
 def extension_lines(extended: int, level: float) -> list[str]:
     """Return what it means for the verdicts at a level that more was asked for, so often."""
     if extended > 1:
-        return [f"  extended {extended} times: the trainings after the first extension decide nothing"]
+        return [f"  extended {extended} times: trainings after the first extension cannot decide"]
     wrong, usual = (f"{100 * share:g}%" for share in (1.5 * level, level))
     return [f"  extended once: about {wrong} of such verdicts may be wrong, not {usual}"] if extended else []
 

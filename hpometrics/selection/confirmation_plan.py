@@ -113,7 +113,7 @@ def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next
     """
     if len(record.contenders) < 2:
         raise NoFiniteValueError(
-            "confirm compares at least two complete trials with a finite value; this search has "
+            "confirm needs at least two complete trials with a finite value; this search has "
             f"{len(record.contenders)}"
         )
     course = _Course(record, redraws if redraws is not None and redraws.fits(record) else Redraws.of(record))
@@ -430,11 +430,11 @@ class _Course:
         if luck is None:
             limits.append("picking on these rows makes it look better than it is")
         elif record.search is None:
-            limits.append("the luck of choosing the contenders is not in it")
+            limits.append("this leaves out the luck of choosing the contenders")
         if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:
-            limits.append(f"rows of {count} ids: intervals of fewer than {LEAST_CLUSTERS} are rough")
+            limits.append(f"rows of {count} ids: intervals from fewer than {LEAST_CLUSTERS} are rough")
         elif luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
-            limits.append("few rows for this metric, so that the interval may be short")
+            limits.append("few rows for this metric, so the interval may be too short")
         scale, clustered, level = record.scale, record.clustered, self._level
         honest = honest_value(
             record.direction, runs, luck, scale=scale, clustered=clustered, level=level, limits=limits

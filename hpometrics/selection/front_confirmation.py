@@ -102,7 +102,7 @@ class FrontConfirmation:
         seeds = max((member.seeds for member in self.members), default=0)
         head = f"Front of {' and '.join(self.objectives)} after {plural(seeds, 'fresh training')} of each"
         if not self.front:
-            return [f"{head}: every trial failed or broke a constraint; it is that of the search alone"]
+            return [f"{head}: every trial failed or broke a constraint; the search's front is unconfirmed"]
         titles = [f"{name}{ARROWS[direction]}" for name, direction in self.objectives.items()]
         rows = [["trial", *titles, ""], *(self._row(member) for member in self.members)]
         table = aligned(rows).splitlines()
@@ -113,7 +113,7 @@ class FrontConfirmation:
             trainings += f"; {plural(self.others, 'other trial')} of the front not trained again"
         lines.append(trainings)
         if not self.seeds_matter:
-            return [*lines, "  training does not depend on its seed, so more trainings decide nothing"]
+            return [*lines, "  training does not depend on its seed, so more trainings cannot decide"]
         what = "cover other seeds on these validation rows, on which the epochs were picked"
         lines.append(f"  the {100 * (1 - self.level):g}% intervals {what}")
         return [*lines, *extension_lines(self.extended, self.level)]
@@ -138,7 +138,7 @@ class FrontConfirmation:
             return "the knee"
         if member.on_front:
             return ""
-        return "behind the front" + (", by less than seeds can tell" if self.extended < 2 else "")
+        return "behind the front" + (", within the noise of seeds" if self.extended < 2 else "")
 
 
 AnyConfirmation: TypeAlias = Confirmation | FrontConfirmation

@@ -65,8 +65,7 @@ def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -
     """
     if len(record.contenders) < 2:
         raise NoFiniteValueError(
-            "confirm compares the trials of a front, and this one has "
-            f"{plural(len(record.contenders), 'trial')}"
+            f"confirm needs a front of at least two trials, got {plural(len(record.contenders), 'trial')}"
         )
     repeats = max(plan.settings.repeats for plan in record.plans)
     missing = tuple(
@@ -108,7 +107,7 @@ class _FrontCourse:
             if trial in failures:
                 continue
             if seeds < LEAST_SEEDS:
-                failures[trial] = f"has {plural(seeds, 'training')}, and {LEAST_SEEDS} say how seeds vary"
+                failures[trial] = f"needs {LEAST_SEEDS} trainings to show how seeds vary, got {seeds}"
             elif broken := broken_bounds(record, trial, seeds):
                 failures[trial] = broken
             else:

@@ -16,11 +16,11 @@ from ..records._json import FORMAT_KEY
 Kept = Literal["rows", "matrix", "fresh"]
 
 _HOW = {
-    ("rows", True): "by the rows of both trials, which are the same (paired)",
-    ("rows", False): "by the rows of each trial alone (unpaired)",
-    ("fresh", True): "over fresh trainings of both and rows, which are the same (paired)",
-    ("fresh", False): "over fresh trainings of both and the rows of each (unpaired)",
-    ("matrix", False): "by the confusion matrix of each trial alone (unpaired)",
+    ("rows", True): "over the same rows of both trials (paired)",
+    ("rows", False): "over the rows of each trial (unpaired)",
+    ("fresh", True): "over fresh trainings and the same rows of both trials (paired)",
+    ("fresh", False): "over fresh trainings and the rows of each trial (unpaired)",
+    ("matrix", False): "over the confusion matrix of each trial (unpaired)",
 }
 
 _MOST_PLACES, _LARGE = 8, 1e9  # beyond them, values are printed with an exponent
@@ -160,7 +160,7 @@ class Significance:
         if self.winner.interval is None:
             return [f"Verdict: no confidence interval; {self.reason}"]
         how = _HOW[self.kept or "rows", self.paired]
-        lines = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
+        lines = [f"Verdict: {100 * self.level:g}% intervals for {self.metric}, {how}"]
         lines.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
         if self.runner_up is not None and self.runner_up.interval is not None:
             span = self.runner_up.interval
@@ -170,7 +170,7 @@ class Significance:
             p = "" if self.p_value is None else f", {format_p(self.p_value)}"
             lines.append(f"  difference: {self.difference}{p}; {sure}")
         elif self.reason is not None:
-            lines.append(f"  no difference; {self.reason}")
+            lines.append(f"  no interval for the difference; {self.reason}")
         return lines
 
     def to_json(self) -> dict[str, Any]:

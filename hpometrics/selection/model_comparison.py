@@ -18,7 +18,11 @@ from .two_way import POWER, TwoWay
 Correction = Literal["holm", "bh", "raw"]
 CORRECTIONS: tuple[Correction, ...] = ("holm", "bh", "raw")
 
-_CORRECTED = {"holm": "after Holm", "bh": "after Benjamini and Hochberg", "raw": "not corrected"}
+_CORRECTED = {
+    "holm": "corrected by Holm",
+    "bh": "corrected by Benjamini and Hochberg",
+    "raw": "not corrected",
+}
 
 
 class Verdict(StrEnum):
@@ -68,7 +72,7 @@ class PairDifference:
             ConfigError: the difference is not above 0.
         """
         if not 0 < gap < math.inf:
-            raise ConfigError(f"the number of rows can be computed for a difference above 0, got {gap!r}")
+            raise ConfigError(f"rows_wanted needs a difference above 0, got {gap!r}")
         columns = None if self.detectable is None else self._parts.rows_to_detect(gap, self._level)
         rows = math.nan if columns is None else self._rows_per_column * columns
         return math.ceil(rows) if math.isfinite(rows) else None
@@ -220,26 +224,27 @@ class ModelComparison:
         values = ", ".join(f"{label} {number(one.value)}" for label, one in self.values.items())
         yield f"{values}   {self._title} on {self._basis}"
         bounds = f"{100 * (1 - self.level):g}%: {pair.interval.bounds}"
-        corrected = f" {_CORRECTED[self.correction]}" if pair.p_value != pair.raw_p_value else ""
+        corrected = f" ({_CORRECTED[self.correction]})" if pair.p_value != pair.raw_p_value else ""
         p = f"{pair.test} {format_p(pair.p_value)}{corrected}"
         yield f"difference {pair.interval.format(pair.interval.value)} ({bounds}), {p}: {self._verdict(pair)}"
         if pair.alone is not None:
             better = pair.alone if self.direction is Direction.MAXIMIZE else pair.alone[::-1]
             rows = "row" if better[0] == 1 else "rows"
-            yield f"{better[0]:,} {rows} better in {pair.a}, {better[1]:,} in {pair.b}, the others alike"
+            counts = f"{pair.a} is better on {better[0]:,} {rows}, {pair.b} on {better[1]:,}"
+            yield f"{counts}; the others are equal"
         yield from self._power(pair)
 
     def _power(self, pair: PairDifference) -> Iterator[str]:
         if pair.detectable is None:
             why = "nothing varies from row to row" if pair.alone is None else "fewer than 10 rows differ"
-            yield f"{why}, so these rows do not show how many would separate them"
+            yield f"{why}, so the number of rows that would separate them is unknown"
             return
-        line = f"{100 * POWER:g} of 100 such comparisons would find {pair.detectable:.3g}"
+        line = f"{100 * POWER:g} of 100 such comparisons would detect a difference of {pair.detectable:.3g}"
         gap = self.equivalence or abs(pair.interval.value)
         if self.folds is None and pair.verdict is Verdict.NOT_TOLD_APART and 0 < gap < pair.detectable:
             rows = pair.rows_wanted(gap)
-            wanted = "more trainings, whatever the rows" if rows is None else f"about {rows:,} rows"
-            line += f"; {gap:.3g} takes {wanted}"
+            wanted = "more trainings, not more rows" if rows is None else f"about {rows:,} rows"
+            line += f"; {gap:.3g} needs {wanted}"
         yield line
 
     def _of_many(self) -> Iterator[str]:
@@ -266,7 +271,9 @@ class ModelComparison:
 
     def _verdict(self, pair: PairDifference) -> str:
         better = {Verdict.A_BETTER: pair.a, Verdict.B_BETTER: pair.b}.get(pair.verdict)
-        return pair.verdict.value if better is None else f"{better} is better"
+        if better is not None:
+            return f"{better} is better"
+        return "no significant difference" if pair.verdict is Verdict.NOT_TOLD_APART else pair.verdict.value
 
 
 def _split(group: tuple[str, ...], apart: frozenset[str]) -> list[tuple[str, ...]]:

@@ -163,18 +163,18 @@ def _cautions(
         ConfigError: rows or clusters do not show how they vary.
     """
     if clusters == 1:
-        raise ConfigError("all rows are in one cluster; two at least show how clusters vary")
+        raise ConfigError("all rows are in one cluster; intervals need at least two clusters")
     if clusters is not None and clusters < LEAST_CLUSTERS:
-        yield f"{plural(clusters, 'cluster')}: intervals of fewer than {LEAST_CLUSTERS} are rough"
+        yield f"{plural(clusters, 'cluster')}: intervals from fewer than {LEAST_CLUSTERS} are rough"
     if not all(pair.paired for pair in pairs):
-        yield "not paired: their rows are not known to be the same"
+        yield "not paired: the models may have different rows"
     if models[0].positive is not None:
         of_class = int(models[0].positive.sum())
         fewest = min(of_class, len(models[0].positive) - of_class)
         if fewest < 2:
-            raise ConfigError("one class has one row; two at least show how a class varies")
+            raise ConfigError("one class has only one row; intervals need at least two rows of each class")
         if fewest < _FEW_OF_A_CLASS:
-            yield f"one class has {fewest} rows: intervals of fewer than {_FEW_OF_A_CLASS} are rough"
+            yield f"one class has {fewest} rows: intervals from fewer than {_FEW_OF_A_CLASS} are rough"
 
 
 class _Side:
@@ -335,15 +335,15 @@ def _check_folds(models: Sequence[ModelRows], clusters: NDArray[np.int64] | None
     if not isinstance(test_share, int | float) or not 0 < test_share < math.inf:
         raise ConfigError(
             "test_share must be the number of test rows for each training row of a fold, such as "
-            f"1 / 9 of ten folds; got {test_share!r}"
+            f"1 / 9 for ten folds; got {test_share!r}"
         )
     if clusters is not None:
         raise ConfigError(
-            "test_share means that each value belongs to a fold, and folds have no clusters; leave by out"
+            "test_share means that each value belongs to a fold, and folds have no clusters; remove by"
         )
     if models[0].seeds > 1:
         raise ConfigError(
-            "several trainings of folds need one table; give each fold the mean of its trainings"
+            "folds need one training of each model; for several trainings, pass the mean of each fold"
         )
 
 
@@ -351,17 +351,17 @@ def _check(
     models: Sequence[ModelRows], level: float, equivalence: float = 0.0, correction: str = "raw"
 ) -> None:
     if len(models) < 2:
-        raise ConfigError(f"two models or more are compared, got {len(models)}")
+        raise ConfigError(f"compare needs at least two models, got {len(models)}")
     labels = [model.label for model in models]
     if len(set(labels)) < len(labels):
         raise ConfigError(f"each model needs its own name, got {', '.join(labels)}")
     if len({model.seeds for model in models}) > 1:
         counts = ", ".join(f"{model.label} {model.seeds}" for model in models)
-        raise ConfigError(f"each model needs as many trainings as the others, got {counts}")
+        raise ConfigError(f"all models need the same number of trainings, got {counts}")
     fewest = min(models, key=lambda model: model.table.shape[1])
     if fewest.table.shape[1] < 2:
         rows = plural(fewest.table.shape[1], "row")
-        raise ConfigError(f"the models share {rows} with a value; two at least show how rows vary")
+        raise ConfigError(f"the models share only {rows} with a value; intervals need at least two")
     if not isinstance(level, int | float) or not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, got {level!r}")
     if not isinstance(equivalence, int | float) or not 0 <= equivalence < math.inf:

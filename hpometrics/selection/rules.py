@@ -52,7 +52,7 @@ def read_pick(text: str) -> Pick:
         return int(text)
     if text in RULES:
         return cast("Pick", text)
-    raise ConfigError(f"pick is {', '.join(RULES)} or the number of a trial, got {text!r}")
+    raise ConfigError(f"pick must be {', '.join(RULES)} or the number of a trial, got {text!r}")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class CostUnit:
             if name == "logged" and isinstance(value, str) and value and value.isprintable():
                 return cls(name, logged=value)
         raise ConfigError(
-            "the unit of a cost is seconds, gpu_seconds, {rate: 2.5} (money an hour), or {logged: NAME} "
+            "the unit of a cost must be seconds, gpu_seconds, {rate: 2.5} (money an hour), or {logged: NAME} "
             f"(a value that the engine logs), got {form!r}"
         )
 
@@ -175,7 +175,8 @@ class Constraint:
         match = _FORM.match(text) if isinstance(text, str) else None
         if match is None or not match["name"] or not math.isfinite(float(match["bound"])):
             raise ConstraintError(
-                f"a constraint is a value's name, <= or >=, and a number, as in 'ece <= 0.05'; got {text!r}"
+                "a constraint must be the name of a value, <= or >=, and a number, as in 'ece <= 0.05'; "
+                f"got {text!r}"
             )
         return cls(match["name"], match["sign"], float(match["bound"]))
 
@@ -201,7 +202,7 @@ class Constraint:
         value = values.get(self.name)
         if isinstance(value, float | int) and math.isfinite(value):
             return f"{self.name} {value:.6g} {_BROKEN[self.sign]} {_format_bound(self.bound)}"
-        return f"{self.name} has no value to be {self.limit}"
+        return f"{self.name} has no finite value, but must be {self.limit}"
 
 
 def violation(excesses: Iterable[float]) -> float:

@@ -40,13 +40,13 @@ _MOST = 10
 class Best(ReadableObjective):
     """The best trial: its params, its values and where its state is stored.
 
-    `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it;
-    `checkpoint` is the state at its end, if kept, and `step` the steps done by then, if they are counted.
-    `seed` is that of this training. Of a trial with several repeats values are means, `deviation` is that of
-    the value, `runs` has each repeat, and epoch, seed and checkpoint are those of the first. A `confirmed`
-    winner has the means of its fresh trainings, and the epoch, seed and checkpoint of their median: the one
-    with the median value. Of several objectives `metric`, `direction` and `value` are those of the first;
-    `optimized` has the direction of each, `scores` the values in the same order.
+    `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it.
+    `checkpoint` is the state at its end, if kept. `step` has the steps done by then, if they are counted.
+    `seed` is that of this training. With several repeats, values are means, `deviation` is that of the value,
+    and `runs` has each repeat; epoch, seed and checkpoint are those of the first. A `confirmed` winner has
+    the means of its fresh trainings, and the epoch, seed and checkpoint of the training with the median
+    value. With several objectives, `metric`, `direction` and `value` are those of the first; `optimized` has
+    the direction of each, `scores` the values in the same order.
     """
 
     params: Mapping[str, Any]
@@ -135,8 +135,8 @@ class Picker:
     """Follows a run and knows its picked epoch at any time, in constant work per epoch.
 
     Epochs that violate constraints less come before better ones (Deb, An efficient constraint handling method
-    for genetic algorithms, 2000). Of several objectives the first decides, the next ones between equal
-    values; an epoch that lacks a finite value of any of them counts as nan.
+    for genetic algorithms, 2000). With several objectives, the first decides, then the next ones between
+    equal values. An epoch that lacks a finite value of any objective counts as nan.
 
     Args:
         direction: of the metric.
@@ -221,7 +221,7 @@ def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRec
     if not complete:
         _check_feasible(records, direction)
         states = Counter(record.state.value for record in records)
-        counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
+        counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "none has started"
         raise NoFiniteValueError(f"no trial is complete yet: {counts}{_last_reason(records)}")
     return complete[direction.best_index(map(value_of, complete))]
 
@@ -299,8 +299,8 @@ def _check_feasible(records: Sequence[TrialRecord], direction: Direction) -> Non
     if least is not None:
         infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
         raise NoFeasibleTrialError(
-            f"no trial is feasible: all {len(infeasible)} that are complete break a constraint; "
-            f"trial {least.number} breaks them least ({least.reason})"
+            f"no trial is feasible: all {len(infeasible)} complete trials break a constraint; "
+            f"trial {least.number} comes closest ({least.reason})"
         )
 
 
@@ -343,8 +343,8 @@ def picked_trial(
     direction = next(iter(optimized.values()))
     if pick not in ("best", *WITHIN_ERROR):
         raise ConfigError(
-            f"pick is one of best, {', '.join(WITHIN_ERROR)}, got {pick!r}; knee and the number of a trial "
-            "are for several objectives"
+            f"pick must be one of best, {', '.join(WITHIN_ERROR)}, got {pick!r}; knee and the number of a "
+            "trial need several objectives"
         )
     best = pick_trial(records, direction)
     if pick == "best":
@@ -387,9 +387,9 @@ def front_trials(records: Sequence[TrialRecord], optimized: Mapping[str, Directi
 def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     """Return the place of the knee of a front; of equal ones the earliest.
 
-    Each objective is scaled to 0 for its best and 1 for its worst value on the front, which puts the extremes
-    of a front at the unit points. The knee is the point farthest from the plane through these, towards the
-    best of all: that with the smallest sum. Where the front bulges the other way it is an extreme.
+    Each objective is scaled to 0 for its best and 1 for its worst value on the front. The extremes of a front
+    are then at the unit points. The knee is the point farthest from the plane through these, towards the best
+    of all: that with the smallest sum. Where the front bulges the other way, it is an extreme.
 
     Args:
         front: in the order that decides between equal ones.
@@ -432,7 +432,7 @@ def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Directi
     front = front_trials(records, optimized)
     if not front:
         pick_trial(records, next(iter(optimized.values())))
-        raise NoFiniteValueError(f"no complete trial has a finite value of each of {', '.join(optimized)}")
+        raise NoFiniteValueError(f"no complete trial has finite values of all of {', '.join(optimized)}")
     return front
 
 
@@ -461,8 +461,8 @@ def _of_front(
     elif isinstance(pick, int) and not isinstance(pick, bool):
         head = f"trial {pick} is not on the front"
     else:
-        head = f"of several objectives pick is knee or the number of a trial of the front, got {pick!r}"
-    raise ConfigError(f"{head}; pick knee, or one of these by its number: {_format_front(front, optimized)}")
+        head = f"with several objectives, pick must be knee or a trial of the front, got {pick!r}"
+    raise ConfigError(f"{head}; set knee, or the number of one of these: {_format_front(front, optimized)}")
 
 
 def _format_front(front: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> str:

@@ -268,7 +268,7 @@ def ids_of_rows(values: Iterable[object]) -> list[Hashable]:
     for row, one in enumerate(ids, 1):
         if one is None or getattr(one, "ndim", None) or not isinstance(one, Hashable) or one != one:
             raise ValueError(
-                f"by names the cluster of a row by a text or number, got {excerpt(one, 60)} in row {row}"
+                f"by needs a text or a number for each row, its cluster; got {excerpt(one, 60)} in row {row}"
             )
     return ids
 

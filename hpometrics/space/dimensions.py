@@ -182,8 +182,8 @@ class Normal:
     """A real number with a normal distribution, or with a log-normal one.
 
     Values lie within four deviations of the mean, as all but one of 16,000 of the distribution do. Without a
-    step they are rounded to a ten-billionth of the deviation, and log-normal ones to nine digits, so that a
-    value and its quantile convert into each other exactly.
+    step, values are rounded, so that a value and its quantile convert into each other exactly. They are
+    rounded to a ten-billionth of the deviation, and log-normal ones to nine digits.
 
     Args:
         mean: of the values; of their natural logarithms if `log` is set.

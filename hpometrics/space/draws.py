@@ -1,10 +1,10 @@
 """Draws: what a sampler draws for a dimension, and the value that it stands for.
 
-Samplers know ranges and choices without weights. For each other dimension they draw from a plain one, and the
-value is a function of the draw: the same on every backend and at every resume. A normal dimension and a
-weighted choice are drawn as a quantile, a uniform number. A sampler takes a uniform range for equally
-probable, so its first trials have the distribution of the dimension, and TPE, GP and CMA-ES model the
-quantile as they model any range. In a range of the values themselves they would try its ends as often as the
+Samplers know ranges and choices without weights. For each other dimension, they draw from a plain one. The
+value is a function of the draw, the same on every backend and at every resume. A normal dimension and a
+weighted choice are drawn as a quantile, a uniform number. A sampler takes all values of a uniform range for
+equally probable, so its first trials have the distribution of the dimension. TPE, GP and CMA-ES model the
+quantile as they model any range. In a range of the values themselves, they would try its ends as often as the
 middle. The price is that neighbors in the list of a weighted choice look alike to a model.
 """
 

@@ -38,8 +38,8 @@ class Space:
     """A mapping from param to dimension; a bare scalar is a constant.
 
     *Params* are what `train` receives: constants included, bundles unpacked, inactive params absent.
-    The *stored* form is that in a storage: searched dimensions only, bundles by label, and what is drawn in
-    another form than its value as it is drawn: a normal dimension and a weighted choice as a quantile.
+    The *stored* form is that in a storage: only searched dimensions, and bundles by label. A normal dimension
+    and a weighted choice are stored as they are drawn, as a quantile.
 
     >>> space = Space({"lr": Float(1e-4, 1e-1, log=True), "optimizer": Choice(["sgd", "adam"]),
     ...                "momentum": Float(0.0, 0.9, when={"optimizer": "sgd"}), "epochs": 5})
@@ -147,13 +147,13 @@ class Space:
     def from_ray(cls, param_space: Mapping[str, Any]) -> Space:
         """Return the space for the `param_space` of a Tuner, with the same values.
 
-        Nested params have dotted names, under which the training function receives them.
-        Their distributions are those of Tune but for two: Tune draws the ends of `quniform` half as often as
-        the steps between them, and rounds whole logarithmic draws down.
+        Nested params have dotted names, under which the training function receives them. All distributions
+        are those of Tune, with two exceptions. Tune draws the ends of `quniform` half as often as the steps
+        between them, and rounds whole logarithmic draws down.
 
         Raises:
-            SpaceError: an entry is a function, such as `tune.sample_from`, or a range that cannot be, or a
-                choice with a domain within an option, or two entries have one name.
+            SpaceError: an entry is a function, such as `tune.sample_from`, an impossible range, or a choice
+                with a domain within an option; or two entries have one name.
         """
         domains = list(domains_of_ray(param_space))
         pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in domains]

@@ -31,10 +31,10 @@ def test_the_list_has_texts_of_every_kind():
     listed = golden()
     for text in (
         "is fixed here and varied by space.…",
-        "Verdict: …% intervals of …, …",
+        "Verdict: …% intervals for …, …",
         "No trial has completed an epoch.",
         "… changed or dropped during import:",
-        "report every epoch; where training has none, --ignore unreported",
+        "report every epoch; if there are no epochs, pass --ignore unreported",
         "Usage: hpometrics run [OPTIONS] FILE",
         "  hpometrics metrics show ndcg",
     ):

@@ -19,7 +19,7 @@ PAGES = {
 INIT = re.compile(r"    hpometrics init (\w+) --from (\S+)\n")
 SWEEPS = [(page, *command) for page, text in PAGES.items() for command in INIT.findall(text)]
 RECBOLE = """\
-def objective_function(config_dict, config_file_list):
+def objective_function(config_dict, config_file_list, saved):
     score = config_dict["learning_rate"]
     return {"best_valid_score": score, "valid_score_bigger": True, "best_valid_result": {"mrr@10": score}}
 """

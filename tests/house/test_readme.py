@@ -103,7 +103,7 @@ def test_the_sums_of_faults_are_those_of_the_card():
         row = rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$"
         assert re.search(row, PAGES["reliability.md"], re.MULTILINE), host
     ours, others = sums["hpometrics"], sums["bare Optuna"]
-    assert f"Of {ours[0]} faults done to real processes {ours[1]}\n" in README
+    assert f"It survived {ours[1]} of {ours[0]} faults in real\n" in README
     assert f"(bare Optuna: {others[1]} of {others[0]})" in README
 
 

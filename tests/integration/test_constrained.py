@@ -118,7 +118,7 @@ def test_no_feasible_trial_is_no_best():
     """The message names the one that is nearest."""
     objective = ListObjective(make_train(), POINTS, metric=LOSS, constraints=["megabytes <= 1", "speed >= 3"])
     records = objective.run()
-    with pytest.raises(NoFeasibleTrialError, match="speed has no value to be >= 3"):
+    with pytest.raises(NoFeasibleTrialError, match="speed has no finite value, but must be >= 3"):
         objective.best(records)
 
 

@@ -85,7 +85,7 @@ def test_all_values_of_a_trial_are_of_one_epoch(directory, tmp_path):
     assert objective.best(study, pick="knee").scores == (0.875, 3.0)
     assert objective.best(study, pick=3).params == {"width": 0, "noise": 0.0}
     with pytest.raises(
-        ConfigError, match=r"auc and cost have no single best trial; pick knee, or one of .*0 \("
+        ConfigError, match=r"auc and cost have no single best trial; set knee, or the number of one of .*0 \("
     ):
         objective.best(study)
 

@@ -55,7 +55,7 @@ def test_another_metric_for_the_weights_than_for_the_score(tmp_path):
         "  parameters: {x: {space: uniform, lower: 0, upper: 1}}\n"
     )
     result = audit(tmp_path / "l.yaml")
-    assert "epoch: " in result.stdout and "keeps the weights by accuracy and scores by loss" in result.stdout
+    assert "epoch: " in result.stdout and "picks the weights by accuracy and scores by loss" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,25 @@ def test_the_state_of_the_experiment_is_read(tmp_path):
     for path in (file, *tmp_path.glob("*/*")):
         os.utime(path, (time.time() - 90_000,) * 2)
     assert found(tmp_path)["left-running"] == ["a"]
-    assert "metric accuracy (the metric of the tuner), to maximize\n" in audit(tmp_path).stdout
+    assert "metric accuracy (from the tuner): must be maximized\n" in audit(tmp_path).stdout
+
+
+def test_the_metric_of_our_own_tuner_is_that_of_its_reports(tmp_path):
+    """The tuner compares `picked`; the metric is the key that always has the current value."""
+    for number, (values, picked) in enumerate((((0.5, 0.75), 0.5), ((0.25, 0.5), 0.25))):
+        folder = tmp_path / f"train_{number}"
+        folder.mkdir()
+        config = {"number": number, "params": {"lr": 0.1}}
+        (folder / "params.json").write_text(json.dumps(config))
+        rows = [
+            {"rmse": value, "mae": value / 2, "value": value, "picked": picked, "training_iteration": step}
+            for step, value in enumerate(values, 1)
+        ]
+        (folder / "result.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    told = {"trial_data": [], "runner_data": {"_metric": "picked"}, "stats": {}}
+    (tmp_path / STATE).write_text(json.dumps(told))
+    assert "metric rmse (from its reports): must be minimized\n" in audit(tmp_path).stdout
+    assert found(tmp_path).keys() == {"duplicates"}  # the picked value is of the best epoch, not of the last
 
 
 def test_without_a_metric_the_rest_is_audited(tmp_path):
@@ -106,8 +124,8 @@ def test_without_a_metric_the_rest_is_audited(tmp_path):
     written(tmp_path, "a", 0.1, [0.2, 0.9])
     written(tmp_path, "b", 0.1, [0.4, 0.5])
     result = audit(tmp_path)
-    assert "its metric is not known; name it with --metric NAME" in result.stdout
-    assert "1 points in 2 trials: a = b" in result.stdout
+    assert "metric unknown; name it with --metric NAME" in result.stdout
+    assert "only 1 point in 2 trials: a = b" in result.stdout
 
 
 def test_a_table_is_read_where_there_are_no_lines(tmp_path):

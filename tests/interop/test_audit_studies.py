@@ -76,14 +76,14 @@ def test_a_study_without_flaws_has_no_findings(stored):
     assert result.stdout.splitlines() == [
         f"{path}  Optuna study 's'",
         "  5 trials: complete 5",
-        "  metric accuracy (its attribute metric), to maximize, told to maximize",
+        "  metric accuracy (from the study attribute metric): must be maximized; the search maximizes it",
         "0 findings",
     ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "name", "teller"),
-    [((), "cnn val_acc", "its study's name"), (("--metric", "val/acc"), "cnn", "--metric")],
+    [((), "cnn val_acc", "the name of the study"), (("--metric", "val/acc"), "cnn", "--metric")],
 )
 def test_a_direction_that_contradicts_the_metric(stored, arguments, name, teller):
     """Named with both trials: the one that was taken for the best, and the one that is."""
@@ -91,12 +91,13 @@ def test_a_direction_that_contradicts_the_metric(stored, arguments, name, teller
     result = audit(path, *arguments)
     assert result.exit_code == 1
     if not arguments:
-        assert "acc: accuracy (its study's name) must be maximized" in result.stdout
+        assert "acc: accuracy (from the name of the study) must be maximized" in result.stdout
     assert (
-        f"({teller}) must be maximized, and the search was set to minimize: "
-        "its best, trial 1 with 0.3, is its " in (result.stdout)
+        f"(from {teller}) must be maximized, but the search minimizes it: "
+        "its best trial, 1 with 0.3, is really the worst" in result.stdout
     )
-    assert "-> search again to maximize; of these trials the best is 0 with 0.9" in result.stdout
+    remedy = "-> search again with the direction maximize; the best of these trials is 0 with 0.9"
+    assert remedy in result.stdout
 
 
 def test_an_infinite_winner(stored):
@@ -114,7 +115,7 @@ def test_the_last_epoch_against_the_best(stored):
     assert (finding["code"], finding["trials"]) == ("last-epoch", ["0", "1"])
     assert finding["text"] == (
         "the best is trial 0 with 0.7, the value of its last epoch; trial 1 had 0.9 at epoch 0, "
-        "and 1 of 2 trials end below their best"
+        "and 1 of 2 trials ended below their best"
     )
     kept = stored([ended(0.1, 0.7, [0.6, 0.7])], name="other")
     assert codes(kept, "--study", "other") == []
@@ -131,7 +132,7 @@ def test_a_pruner_that_saw_nothing(stored):
     assert codes(path) == ["unreported", "pruned-unreported"]
     assert codes(path, "--ignore", "unreported") == ["pruned-unreported"]
     told = audit(path).stdout
-    assert "unreported: none of 3 trials reported more than its end, so a pruner (Optuna's default is" in told
+    assert "none of 3 trials reported a value before its end, so a pruner (Optuna's default is" in told
     assert "pruned-unreported: trial 2 is pruned without a reported value: no pruner judged it" in told
 
 
@@ -142,7 +143,7 @@ def test_trials_left_running(stored):
     assert codes(path) == []
     long_ago = time.time() - 7300
     os.utime(path, (long_ago, long_ago))
-    assert "left-running: trial 1 is still running, and nothing was written for 2h01m" in audit(path).stdout
+    assert "left-running: trial 1 is still running, but nothing was written for 2h01m" in audit(path).stdout
 
 
 def test_trials_left_running_in_a_storage_that_was_copied(stored):
@@ -154,7 +155,7 @@ def test_trials_left_running_in_a_storage_that_was_copied(stored):
     trials[0].datetime_complete = now - timedelta(days=3)
     trials[1].datetime_start = now - timedelta(days=3)
     path = stored(trials)
-    told = "left-running: trial 1 is still running after 72h00m, and the longest that ended took 9m00s"
+    told = "left-running: trial 1 is still running after 72h00m, but the longest finished trial took 9m00s"
     assert told in audit(path).stdout
     assert codes(stored([trials[0], trials[2]], name="t"), "--study", "t") == []
 
@@ -183,7 +184,7 @@ def test_points_tried_twice(stored):
     (one,) = json.loads(audit(path, "--json").stdout)
     (finding,) = one["findings"]
     assert finding["text"] == (
-        "3 points in 6 trials: 0 = 3, 1 = 4, 2 = 5; values of the same params differ by up to 0.25"
+        "only 3 points in 6 trials: 0 = 3, 1 = 4, 2 = 5; values for the same params differ by up to 0.25"
     )
 
 
@@ -191,7 +192,7 @@ def test_a_budget_that_was_overshot(stored):
     """Counted with --budget, as no storage keeps it."""
     path = stored([ended(lr / 10, lr / 10, [0.0, lr / 10]) for lr in range(5)])
     assert codes(path, "--budget", 5) == []
-    assert "overshot: 5 trials where 3 were asked for" in audit(path, "--budget", 3).stdout
+    assert "overshot: 5 trials were started, but 3 were requested" in audit(path, "--budget", 3).stdout
 
 
 def test_each_objective_of_several_has_its_direction(tmp_path):
@@ -204,7 +205,7 @@ def test_each_objective_of_several_has_its_direction(tmp_path):
     storage.engine.dispose()
     told = json.loads(audit(tmp_path / "kept", "--json").stdout)
     assert [[finding["code"] for finding in one["findings"]] for one in told] == [[], ["direction"]]
-    assert "log_loss (its metric name) must be minimized" in told[1]["findings"][0]["text"]
+    assert "log_loss (from the metric name of the study) must be minimized" in told[1]["findings"][0]["text"]
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -258,7 +259,7 @@ def test_an_sqlite_file_may_be_named_by_its_url(tmp_path):
     storage.engine.dispose()
     assert audit(f"sqlite:///{tmp_path / 'kept.db'}").stdout == audit(tmp_path / "kept.db").stdout
     refused = audit("postgresql://me:secret@host/studies")
-    assert refused.exit_code == 2 and "by optuna.copy_study" in refused.stderr
+    assert refused.exit_code == 2 and "with optuna.copy_study" in refused.stderr
     assert "secret" not in refused.stderr
 
 
@@ -271,10 +272,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
         result = audit(tmp_path / name)
         assert (result.exit_code, result.stdout) == (2, "")
         assert f"{tmp_path / name}: cannot be read as an Optuna storage: " in result.stderr
-    assert "is not there" in audit(tmp_path / "nowhere").stderr
-    neither = "holds no study.db or study.journal, and no folder of a trial with Ray's result.json"
+    assert "nowhere does not exist" in audit(tmp_path / "nowhere").stderr
+    neither = "contains no study.db or study.journal, and no trial folder of Ray with result.json"
     assert neither in audit(tmp_path).stderr
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'empty'}")
     storage.engine.dispose()
-    assert "has no study 'x'; there are none" in audit(tmp_path / "empty", "--study", "x").stderr
-    assert f"{tmp_path / 'empty'}: holds no study\n" == audit(tmp_path / "empty").stderr
+    assert "has no study 'x'; it has none" in audit(tmp_path / "empty", "--study", "x").stderr
+    assert f"{tmp_path / 'empty'} contains no study\n" == audit(tmp_path / "empty").stderr

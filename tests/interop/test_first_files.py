@@ -64,7 +64,7 @@ def test_what_is_there_is_not_touched(folder):
     """Refused before anything is written."""
     (folder / "training.py").write_text("mine")
     result = call("init")
-    assert result.exit_code == 2 and "training.py: exists already, nothing was written" in result.stderr
+    assert result.exit_code == 2 and "training.py already exists, so nothing was written" in result.stderr
     assert not (folder / "sweep.yaml").exists() and (folder / "training.py").read_text() == "mine"
 
 
@@ -84,7 +84,7 @@ def test_whatever_metric_it_optimizes_the_starter_checks(entry, backend, tmp_pat
     names = [measure.name for measure in plan.track]
     assert set(names) >= {"roc_auc", "accuracy", "log_loss"} - {plan.optimize.name}
     assert plan.optimize.name not in names and plan.config.backend.name == backend
-    assert f"# to {entry.direction}: the metric says so" in (tmp_path / "sweep.yaml").read_text()
+    assert f"# {entry.direction}d: the metric has its own direction" in (tmp_path / "sweep.yaml").read_text()
 
 
 def test_a_starter_for_another_metric_runs(folder):
@@ -127,9 +127,9 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
         (("--metric", "confusion_matrix"), "confusion_matrix has no direction"),
         (
             ("--metric", "fairness"),
-            "fairness also reads groups=, which the engine of the starter does not give",
+            "fairness also needs groups=, which the starter's engine does not pass",
         ),
-        (("--metric", "test:f1"), "test:f1: the starter has one output; name the metric alone, as in f1"),
+        (("--metric", "test:f1"), "test:f1: the starter has a single output; write only the metric, f1"),
         (("--metric", "default"), "'default' is a group of metrics"),
         (("--backend", "list"), "'list' is not one of"),
         (

@@ -17,7 +17,7 @@ def test_the_sphere_of_hydra(tmp_path):
         "backend": "optuna",
         "budget": {"trials": 20, "failures": 1},
     }
-    assert 'have it print {"score": ...}' in remarks
+    assert 'print it as {"score": ...}' in remarks
 
 
 def test_a_front_of_hydra_has_a_metric_per_direction(tmp_path):
@@ -123,8 +123,8 @@ def test_the_settings_of_nevergrad(tmp_path):
     assert config["search"] == {"sampler": "tpe", "seed": 3, "start": [{"x": 0.5}]}
     assert config["metrics"]["optimize"]["direction"] == "maximize"
     assert (config["backend"], config["budget"]) == ({"optuna": {"workers": 2}}, {"trials": 40})
-    assert "OnePlusOne is not there; tpe is written" in remarks
-    assert "x.step: is left out: it is the width of Nevergrad's mutations" in remarks
+    assert "OnePlusOne is not available here; the import writes tpe" in remarks
+    assert "x.step: dropped: it is the width of Nevergrad's mutations" in remarks
 
 
 def test_scalars_of_nevergrad_stand_in_params_too(tmp_path):
@@ -148,7 +148,7 @@ def test_the_settings_of_ax(tmp_path):
     assert config["metrics"]["optimize"] == {"metric": "score", "direction": "maximize"}
     assert config["budget"] == {"trials": 12, "stale": 7}
     assert config["backend"] == {"optuna": {"workers": 4}}
-    assert "experiment.parameter_constraints: is left out" in remarks
+    assert "experiment.parameter_constraints: dropped" in remarks
 
 
 def test_params_win_over_search_space(tmp_path):
@@ -173,4 +173,4 @@ def test_the_sampler_storage_and_jobs_of_hydra(tmp_path):
         config, remarks = converted(tmp_path, "c.yaml", text)
         assert config["search"] == {"sampler": {"tpe": {"n_startup_trials": 5}}}
         assert config["backend"] == {"optuna": {"workers": 4, **({"storage": storage} if kept else {})}}
-        assert ("storage: is left out" in remarks) is not kept and "pw" not in remarks
+        assert ("storage: dropped" in remarks) is not kept and "pw" not in remarks

@@ -76,7 +76,7 @@ def test_a_sweep_that_is_run_again_computes_nothing(sweep, swept, folder):
 def test_rows_that_are_kept_are_paired(sweep):
     """Those of `train` have one target in every trial."""
     result = sweep(f"{SWEEP}results: {{statistics: all}}\n")
-    assert "of roc_auc, by the rows of both trials, which are the same (paired)" in result.stdout
+    assert "for roc_auc, over the same rows of both trials (paired)" in result.stdout
 
 
 def test_what_is_not_kept_has_a_reason(swept):
@@ -106,8 +106,8 @@ def test_what_the_engine_reports_has_no_rows(sweep):
 def test_one_trial_has_an_interval_and_no_rival(sweep):
     """The difference is left out with its reason."""
     told = sweep(changed("trials: 4", "trials: 1", ACCURACY)).stdout
-    assert "Verdict: 95% intervals of accuracy" in told
-    assert "  no difference; no other trial is complete" in told
+    assert "Verdict: 95% intervals for accuracy" in told
+    assert "  no interval for the difference; no other trial is complete" in told
 
 
 def test_another_level_is_computed_on_request(swept):
@@ -270,6 +270,6 @@ def test_sweeps_on_other_rows_are_named(tmp_path):
     """The picks of two, which `compare` puts side by side."""
     homes = [written(tmp_path / rows[-1], measured_on(rows, rows)) for rows in ("9 rows a", "8 rows b")]
     told = CliRunner().invoke(main, ["compare", *map(str, homes)]).output
-    text = f"{homes[0]} was measured on 9 rows a, {homes[1]} on 8 rows b: the values differ by more than"
-    other = f"{homes[1]} was measured on 8 rows b, {homes[0]} on 9 rows a: the values differ by more than"
+    text = f"{homes[0]} was measured on 9 rows a, {homes[1]} on 8 rows b: not only the params make"
+    other = f"{homes[1]} was measured on 8 rows b, {homes[0]} on 9 rows a: not only the params make"
     assert text in told or other in told

@@ -473,5 +473,5 @@ def test_equal_ids_are_one_whatever_holds_them(ids, tmp_path):
 )
 def test_an_id_is_a_text_or_a_number(ids):
     """Or the update is refused, not the end of the epoch."""
-    with pytest.raises(MetricInputError, match="by names the cluster of a row by a text or number, got"):
+    with pytest.raises(MetricInputError, match="by needs a text or a number for each row, its cluster; got"):
         run_of(None).update(predictions=[1, 1], target=[1, 0], by=ids)

@@ -134,10 +134,10 @@ LABELS = {name: torch.ones(3, 2, dtype=torch.long) for name in ("predictions", "
             Text(),
             "f1",
             {"predictions": ["a b", "c"], "target": ["a b", "d"]},
-            r"rows of text are stored only for the optimized metric: results: \{statistics: rows\}",
+            r"no rows of text are stored; .* --fresh and results: \{statistics: rows\}",
         ),
         ("f1(average=micro)", Set(2), "hamming_loss", LABELS, "computed from a confusion matrix alone"),
-        ("accuracy", Category(3), "accuracy", WEIGHTED, "weighted rows does not hold the number of rows"),
+        ("accuracy", Category(3), "accuracy", WEIGHTED, "weighted rows does not contain the number of rows"),
     ],
     ids=["log_loss", "f1", "labels", "weighted"],
 )

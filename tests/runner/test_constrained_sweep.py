@@ -120,7 +120,7 @@ def test_where_none_is_feasible_the_command_ends_with_3(swept, folder):
     """It names the least violating, and leaves no best.yaml; `best` says the same."""
     result = swept(bounded("accuracy >= 1.5"))
     assert result.exit_code == 3
-    assert "no trial is feasible" in result.stderr and "breaks them least (accuracy 0." in result.stderr
+    assert "no trial is feasible" in result.stderr and "comes closest (accuracy 0." in result.stderr
     assert not (folder / "runs/sweep/best.yaml").exists()
     best = CliRunner().invoke(main, ["best", "runs/sweep"])
     assert best.exit_code == 3 and "no trial is feasible" in best.stderr
@@ -134,7 +134,7 @@ def test_a_script_is_told_which_trial_breaks_the_constraints_least(arguments, sw
     result = CliRunner().invoke(main, ["best", "runs/sweep", "--json", *arguments])
     assert (result.exit_code, result.stderr, text.stdout) == (3, text.stderr, "")
     told = json.loads(result.stdout)
-    assert told["feasible"] is False and f"trial {told['trial']} breaks them least" in told["reason"]
+    assert told["feasible"] is False and f"trial {told['trial']} comes closest" in told["reason"]
     record = RunDirectory(folder / "runs/sweep").records()[told["trial"]]
     assert (told["params"], told["metric"], told["value"]) == (record.params, "roc_auc", record.value)
     accuracy = record.picked_values["accuracy"]

@@ -293,7 +293,7 @@ def test_check_says_when_the_search_ends(sweep):
     assert "until the trials cost 20 (2.5 an hour)" in sweep(paid, command="check").stdout
     for wrong in ("hours", "{rate: 0}", "{logged: ''}", "{rate: 1, logged: x}"):
         [problem] = problems_of(SEARCH.replace("{logged: dollars}", wrong))
-        assert "budget.cost_unit: the unit of a cost is seconds, gpu_seconds, {rate: 2.5}" in problem
+        assert "budget.cost_unit: the unit of a cost must be seconds, gpu_seconds, {rate: 2.5}" in problem
     [problem] = problems_of(SEARCH.replace("cost: 20", "cost: 0"))
     assert "budget.cost: must be above 0" in problem
 

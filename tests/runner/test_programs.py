@@ -37,6 +37,14 @@ print("omegaconf.errors.ConfigKeyError: Key 'lr' is not in struct", file=sys.std
 print("Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.", file=sys.stderr)
 sys.exit(1)
 """
+COMPOSES = """\
+import sys
+print("warming up", file=sys.stderr)
+print("In 'config': Could not find 'hydra/sweeper/optuna'", file=sys.stderr)
+print("\\nAvailable options in 'hydra/sweeper':\\n\\tbasic", file=sys.stderr)
+print("\\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.", file=sys.stderr)
+sys.exit(1)
+"""
 NOTE = 'it\'s "$HOME"; `ls` {lr}'
 
 
@@ -360,6 +368,7 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
         ),
         ("import sys; sys.exit(3)", "ended with exit code 3"),
         (ADVISES, "ended with exit code 1: omegaconf.errors.ConfigKeyError: Key 'lr' is not in struct"),
+        (COMPOSES, "ended with exit code 1: In 'config': Could not find 'hydra/sweeper/optuna'"),
     ],
 )
 def test_the_reason_says_how_a_program_has_ended(run, source, message):

@@ -87,7 +87,7 @@ def test_best_names_the_front_or_what_is_picked(swept, folder):
     assert "Verdict: none, because a front of several objectives has no winner" in text
     beaten = next(number for number in range(9) if number not in trials)
     result = called("best", home, "--pick", str(beaten))
-    assert result.exit_code == 2 and f"trial {beaten} is not on the front; pick knee" in result.stderr
+    assert result.exit_code == 2 and f"trial {beaten} is not on the front; set knee" in result.stderr
 
 
 def test_best_by_one_metric_of_several_objectives(swept, folder):
@@ -101,7 +101,10 @@ def test_best_by_one_metric_of_several_objectives(swept, folder):
     for arguments, said in (
         (("--metric", "cost", "--pick", "knee"), "--metric cost picks by another one"),
         (("--interval", "0.9"), "an interval needs one metric"),
-        (("--pick", "nee"), "pick is best, one_se, cheapest_within_se, knee or the number of a trial, got"),
+        (
+            ("--pick", "nee"),
+            "pick must be best, one_se, cheapest_within_se, knee or the number of a trial, got",
+        ),
     ):
         refused = called("best", str(HOME), *arguments)
         assert refused.exit_code == 2 and said in refused.stderr

@@ -66,6 +66,8 @@ def test_run_prints_its_results_as_json(sweep, folder):
     text = changed("toy_engine:train", "toy_engine:always_fail")
     failed = sweep(text, "--json", "--fresh", "--set", "budget.failures=9")
     assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
+    again = sweep(text, "--set", "budget.failures=9")
+    assert "all 4 trials failed; run them again with --fresh" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_contenders_with_other_rows_are_not_paired():
     paired, apart = named("a", "a"), named("a", "b")
     (one,), (other,) = paired.looks[0].pairs, apart.looks[0].pairs
     assert (one.paired, other.paired) == (True, False) and one.difference == pytest.approx(other.difference)
-    line = "  trial 1 had other validation rows, or in another order, so rows are not paired"
+    line = "  trial 1 had other validation rows, or another order, so rows are not paired"
     assert line in apart.lines() and line not in paired.lines()
 
 
@@ -267,7 +267,7 @@ def test_rows_that_differ_between_seeds_are_named():
     apart = ended({trial: shuffled(trial, "a", "b", "c") for trial in (0, 1)}, plans=plans)
     same = ended({trial: shuffled(trial, "a", "a", "a") for trial in (0, 1)}, plans=plans)
     assert [end.looks[0].pairs[0].seeds_alone for end in (apart, same)] == [True, False]
-    line = "  validation rows or their order differ between seeds, so seeds alone are compared; if only "
+    line = "  validation rows or their order differ between seeds, so only seeds are compared; if only "
     assert [any(one.startswith(line) for one in end.lines()) for end in (apart, same)] == [True, False]
 
 
@@ -317,7 +317,7 @@ def test_values_that_do_not_vary_decide_for_these_rows_alone():
         "  0.9 accuracy ^, the mean of 3 fresh trainings on these validation rows; the"
     )
     assert "by 0.0001, p < 0.001" in lines[2]
-    assert "  neither seeds nor kept row values vary, so this holds for these validation rows alone" in lines
+    assert "  neither seeds nor stored row values vary, so this holds only for these validation rows" in lines
 
 
 def test_a_tie_goes_to_the_better_of_the_search():
@@ -363,7 +363,7 @@ def test_no_advice_that_cannot_decide():
     assert [end.extended for end in ends] == [0, 1, 2]
     assert ["confirm(" in str(end) for end in ends] == [True, False, False]
     lines = ends[1].lines()
-    assert lines[-2] == "  a further extension would decide nothing"
+    assert lines[-2] == "  a further extension cannot decide"
     assert lines[-1].startswith("  extended once")
 
 

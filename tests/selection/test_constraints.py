@@ -50,10 +50,10 @@ def test_what_is_no_constraint_is_refused(text):
         ({"ece": 0.05}, 0.0, None),
         ({"ece": 0.01}, -0.04, None),
         ({"ece": 0.25}, 0.2, "ece 0.25 > 0.05"),
-        ({"ece": math.nan}, math.inf, "ece has no value to be <= 0.05"),
-        ({"ece": -math.inf}, math.inf, "ece has no value to be <= 0.05"),
-        ({"ece": [0.1, 0.2]}, math.inf, "ece has no value to be <= 0.05"),
-        ({}, math.inf, "ece has no value to be <= 0.05"),
+        ({"ece": math.nan}, math.inf, "ece has no finite value, but must be <= 0.05"),
+        ({"ece": -math.inf}, math.inf, "ece has no finite value, but must be <= 0.05"),
+        ({"ece": [0.1, 0.2]}, math.inf, "ece has no finite value, but must be <= 0.05"),
+        ({}, math.inf, "ece has no finite value, but must be <= 0.05"),
     ],
 )
 def test_by_how_much_a_bound_is_exceeded(values, excess, told):
@@ -136,7 +136,7 @@ def test_the_best_trial_is_the_best_feasible_one():
 def test_where_none_is_feasible_the_least_violating_is_named():
     """It is no best: whoever wants it changes the bound."""
     records = [trial(0, 0.1, ece=0.9, speed=200.0), trial(1, 0.3, ece=0.06, speed=200.0)]
-    with pytest.raises(NoFeasibleTrialError, match=r"trial 1 breaks them least \(ece 0\.06 > 0\.05\)"):
+    with pytest.raises(NoFeasibleTrialError, match=r"trial 1 comes closest \(ece 0\.06 > 0\.05\)"):
         pick_trial(records, MINIMIZE)
     assert issubclass(NoFeasibleTrialError, NoFiniteValueError)
 

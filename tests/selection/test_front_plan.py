@@ -92,7 +92,7 @@ def test_a_member_leaves_the_front_by_what_seeds_can_tell():
     end = ended({**RUNS, 5: ([0.70, 0.71, 0.69], [3.0, 9.0, 6.0])})
     member = end.member(5)
     assert not member.on_front and member.beaten_by is None
-    assert "behind the front, by less than seeds can tell" in str(end)
+    assert "behind the front, within the noise of seeds" in str(end)
 
 
 def extended(*repeats, runs=RUNS):
@@ -117,7 +117,7 @@ def test_an_extension_errs_at_half_the_level_and_a_further_one_decides_nothing()
     assert extended(3, 5, runs=runs).member(5).beaten_by == 2
     twice = extended(3, 4, 6, runs=runs)
     assert twice.member(5).beaten_by is None and "behind the front\n" in f"{twice}\n".replace("  \n", "\n")
-    assert "extended 2 times: the trainings after the first extension decide nothing" in str(twice)
+    assert "extended 2 times: trainings after the first extension cannot decide" in str(twice)
     assert extended(3, 5, 6, runs=runs).member(5).beaten_by == 2
     assert extended(6, 3, runs=runs).extended == 0
 
@@ -155,7 +155,7 @@ def test_when_the_time_is_up_the_seeds_that_all_have_count():
     late = replace(full, runs=fresh, timed_out=True)
     end = plan_front(late, GOALS).end
     assert end.reason == "the time is up" and end.knee is None
-    assert end.members[0].reason == "has 2 trainings, and 3 say how seeds vary"
+    assert end.members[0].reason == "needs 3 trainings to show how seeds vary, got 2"
     plans = [ConfirmationPlan(ConfirmSettings(3, 4, until="spent"), full.plans[0].contenders)]
     later = plan_front(replace(full, plans=plans, timed_out=True), GOALS).end
     assert later.trainings == 9 and [member.trial for member in later.front] == [7, 2]
@@ -169,7 +169,7 @@ def test_training_that_does_not_depend_on_its_seed_is_told():
 
 def test_a_front_of_one_trial_has_nobody_beside_it():
     """As after a search in which one trial dominates."""
-    with pytest.raises(NoFiniteValueError, match="the trials of a front, and this one has 1 trial"):
+    with pytest.raises(NoFiniteValueError, match="a front of at least two trials, got 1 trial"):
         plan_front(record({7: RUNS[7]}), GOALS)
 
 

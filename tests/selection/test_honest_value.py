@@ -174,5 +174,5 @@ def test_the_draws_are_the_same_each_time():
 def test_a_run_without_rows_has_none_of_an_epoch():
     """Asking for them is an error that says so."""
     run = FreshRun(math.nan)
-    with pytest.raises(ValueError, match="kept no row values"):
+    with pytest.raises(ValueError, match="stored no row values"):
         assert run.picked_rows is None

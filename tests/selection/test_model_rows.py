@@ -131,7 +131,7 @@ def test_rounding_is_no_difference():
 
 def test_a_class_of_few_rows_is_said():
     """DeLong's variance of one row is not known, that of three is rough."""
-    for count, problem in ((1, "one class has one row"), (3, "one class has 3 rows: intervals of")):
+    for count, problem in ((1, "one class has only one row"), (3, "one class has 3 rows: intervals from")):
         positive = np.arange(40) < count
         tables = [placements(np.arange(40.0) * sign, positive)[None] for sign in (1, -1)]
         sides = [ModelRows(n, t, "pairs", positive=positive) for n, t in zip("ab", tables, strict=True)]
@@ -183,7 +183,7 @@ def test_clusters_vary_as_a_whole():
     assert found.p_value == pytest.approx(expected.pvalue, rel=1e-8)
     assert found.clusters == 30 and found.pair.test == "t of clusters" and not found.notes
     few = compared(a, b, clusters=clusters // 10)
-    assert few.notes == ("3 clusters: intervals of fewer than 20 are rough",)
+    assert few.notes == ("3 clusters: intervals from fewer than 20 are rough",)
 
 
 def test_equivalence_takes_two_one_sided_tests():
@@ -230,7 +230,7 @@ def test_several_models_are_corrected_together():
         frozenset("ab"),
         frozenset("cd"),
     }
-    assert "not shown to differ: " in str(every) and "p-values are after Holm" in str(every)
+    assert "not shown to differ: " in str(every) and "p-values are corrected by Holm" in str(every)
 
 
 def test_groups_overlap():
@@ -255,12 +255,12 @@ def test_folds_share_their_training_rows():
     assert naive.p_value < found.p_value and (found.folds, found.rows) == (10, 0)
     first, second, third = found.lines()
     assert "on the same 10 folds" in first and "t of folds p = 0.03: a is better" in second
-    assert third.startswith("80 of 100 such comparisons would find")
-    with pytest.raises(ConfigError, match="folds have no clusters; leave by out"):
+    assert third.startswith("80 of 100 such comparisons would detect a difference of")
+    with pytest.raises(ConfigError, match="folds have no clusters; remove by"):
         compare_models(
             sides, metric="score", direction=MAXIMIZE, test_share=1 / 9, clusters=np.zeros(10, dtype=np.int64)
         )
-    with pytest.raises(ConfigError, match="such as 1 / 9 of ten folds; got 0"):
+    with pytest.raises(ConfigError, match="such as 1 / 9 for ten folds; got 0"):
         compare_models(sides, metric="score", direction=MAXIMIZE, test_share=0)
 
 
@@ -272,7 +272,7 @@ def test_other_rows_are_not_paired():
     found = compare_models(sides, metric="score", direction=MAXIMIZE)
     interval = scipy.stats.ttest_ind(a[0], b[0], equal_var=False).confidence_interval(0.95)
     assert (found.difference.low, found.difference.high) == pytest.approx(tuple(interval), rel=2e-3)
-    assert found.notes == ("not paired: their rows are not known to be the same",)
+    assert found.notes == ("not paired: the models may have different rows",)
     assert found.pair.test == "unpaired z" and "on 800 rows" in str(found)
 
 
@@ -303,13 +303,13 @@ def test_models_that_cannot_be_compared_are_refused():
     """One alone, two of one name, and other numbers of trainings; a single difference of three models."""
     one, other = models([[1, 2]], [[1, 2], [3, 4]])
     for sides, problem in (
-        ([one], "two models or more"),
+        ([one], "at least two models, got 1"),
         ([one, one], "its own name, got a, a"),
-        ([one, other], "as many trainings as the others, got a 1, b 2"),
+        ([one, other], "the same number of trainings, got a 1, b 2"),
     ):
         with pytest.raises(ConfigError, match=problem):
             compare_models(sides, metric="score", direction=MAXIMIZE)
-    with pytest.raises(ConfigError, match="share 1 row with a value; two at least"):
+    with pytest.raises(ConfigError, match="share only 1 row with a value; intervals need at least two"):
         compared([1], [2])
     with pytest.raises(ConfigError, match="all rows are in one cluster"):
         compared([1, 2], [2, 4], clusters=np.zeros(2, dtype=int))

@@ -80,7 +80,7 @@ def test_best_by_takes_the_rule_by_name():
     best = best_by(records, {"auc": MAXIMIZE}, "one_se")
     assert (best.trial, best.repeats) == (1, 2)
     assert best.deviation == pytest.approx(0.0070711, abs=1e-7)
-    with pytest.raises(ConfigError, match="pick is one of best, one_se, cheapest_within_se, got 'knee'"):
+    with pytest.raises(ConfigError, match="pick must be one of best, one_se, cheapest_within_se, got 'knee'"):
         best_by(records, {"auc": MAXIMIZE}, "knee")
 
 

@@ -101,14 +101,14 @@ def test_several_objectives_are_picked_from_the_front():
     [
         ("best", "auc and cost have no single best trial"),
         (1, "trial 1 is not on the front"),
-        (True, "of several objectives pick is knee or the number of a trial of the front, got True"),
-        ("one_se", "of several objectives pick is knee or the number"),
+        (True, "with several objectives, pick must be knee or a trial of the front, got True"),
+        ("one_se", "with several objectives, pick must be knee or a trial"),
     ],
 )
 def test_what_picks_no_trial_of_the_front_lists_it(pick, said):
     """The error names each trial of the front with its values, and the ways to pick."""
     listed = r"2 \(auc 0.9, cost 8\), 3 \(auc 0.8, cost 2\), 4 \(auc 0.4, cost 0\)$"
-    with pytest.raises(ConfigError, match=f"{said}.*; pick knee, or one of these by its number: {listed}"):
+    with pytest.raises(ConfigError, match=f"{said}.*; set knee, or the number of one of these: {listed}"):
         best_by([*DOMINATED, *FRONT], UP_DOWN, pick)
 
 
@@ -122,7 +122,7 @@ def test_of_a_long_front_ten_are_listed():
 @pytest.mark.parametrize("pick", ["knee", 3])
 def test_one_objective_has_no_front_to_pick_from(pick):
     """The error says so."""
-    with pytest.raises(ConfigError, match="knee and the number of a trial are for several objectives"):
+    with pytest.raises(ConfigError, match="knee and the number of a trial need several objectives"):
         best_by(FRONT, {"auc": MAXIMIZE}, pick)
 
 
@@ -130,11 +130,11 @@ def test_what_is_not_feasible_or_not_complete_is_not_on_the_front():
     """However good; with nothing else there is no best, as with one objective."""
     great = trial(5, 1.0, 0.0, TrialState.INFEASIBLE)
     assert [record.number for record in pareto_front([great, *FRONT], UP_DOWN)] == [2, 3, 4]
-    with pytest.raises(NoFeasibleTrialError, match="trial 5 breaks them least"):
+    with pytest.raises(NoFeasibleTrialError, match="trial 5 comes closest"):
         best_by([great], UP_DOWN, "knee")
     with pytest.raises(NoFiniteValueError, match="no trial is complete"):
         best_by([trial(0, 1.0, 0.0, TrialState.FAILED)], UP_DOWN, "knee")
-    with pytest.raises(NoFiniteValueError, match="a finite value of each of auc, cost"):
+    with pytest.raises(NoFiniteValueError, match="finite values of all of auc, cost"):
         best_by([trial(0, 1.0, NAN)], UP_DOWN, "knee")
 
 

@@ -78,7 +78,7 @@ def test_no_complete_trial_says_what_there_was():
     ]
     with pytest.raises(NoFiniteValueError, match=r"1 pruned, 1 failed \(trial 1: RuntimeError: shape\)"):
         pick_trial(records, MAXIMIZE)
-    with pytest.raises(NoFiniteValueError, match="there were none"):
+    with pytest.raises(NoFiniteValueError, match="none has started"):
         pick_trial([], MAXIMIZE)
 
 

@@ -45,20 +45,20 @@ def test_a_verdict_of_an_earlier_version_is_read():
 def test_words_say_what_was_compared():
     """Both trials, the difference, and whether rows are paired."""
     assert TOSS.lines() == [
-        "Verdict: 95% intervals of accuracy, by the confusion matrix of each trial alone (unpaired)",
+        "Verdict: 95% intervals for accuracy, over the confusion matrix of each trial (unpaired)",
         "  trial 3: 0.75, 0.50 .. 1.00",
         "  trial 0: 0.50, 0.25 .. 0.75, the runner-up",
         "  difference: 0.25, -0.10 .. 0.60, p = 0.2; not statistically significant",
     ]
     placed = TOSS.lines(("a's ", "b's "))
     assert [line[:11] for line in placed[1:3]] == ["  a's trial", "  b's trial"]
-    assert "by the rows of both trials, which are the same (paired)" in SURE.lines()[0]
+    assert "over the same rows of both trials (paired)" in SURE.lines()[0]
     assert SURE.lines()[-1].endswith("p = 0.003; statistically significant")
 
 
 def test_what_is_missing_has_its_reason():
     """No second trial, or nothing that could be compared."""
-    assert ALONE.lines()[-1] == "  no difference; no other trial is complete"
+    assert ALONE.lines()[-1] == "  no interval for the difference; no other trial is complete"
     assert NONE.lines() == ["Verdict: no confidence interval; epoch 5 has no stored statistics"]
 
 

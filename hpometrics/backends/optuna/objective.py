@@ -42,9 +42,9 @@ _FIRST_LOCK = Lock()
 class OptunaObjective(BaseObjective):
     """Draws params, trains, reports every epoch and returns the value of the picked one.
 
-    For several objectives Optuna gets no reports, as it prunes by one value alone, and a trial stops only if
-    `prune_by` says by what; the values of the picked epoch are returned. See `BaseObjective` for the
-    arguments.
+    With several objectives, Optuna gets no reports, because it prunes by a single value. A trial then stops
+    only if `prune_by` names a rule, and the values of the picked epoch are returned. See `BaseObjective` for
+    the arguments.
     """
 
     _study: optuna.Study | None = None
@@ -183,9 +183,9 @@ class OptunaObjective(BaseObjective):
         Trials of earlier processes count, whether a storage or the `directory` has them. With a directory, a
         trial whose process died is resumed first, under its own number and from its last checkpoint.
 
-        In a process group every rank calls it, after the group is initialized; `train` gets the same params
-        on all of them, and a trial that is stopped ends on all at the same epoch. What `train` raises on one
-        rank ends its process: the others could wait for nobody.
+        In a process group, every rank calls it after the group is initialized. `train` gets the same params
+        on all ranks, and a stopped trial ends on all ranks at the same epoch. An error that `train` raises on
+        one rank ends the process of that rank, so that no other rank waits for it.
 
         Args:
             study: the study on the first rank; the others pass none.

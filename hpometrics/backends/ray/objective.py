@@ -141,12 +141,12 @@ class RayObjective(BaseObjective):
     ) -> tune.Tuner:
         """Create a tuner for one `fit()`; Ray is started unless it runs.
 
-        `get_best_result()` of its results compares the values of the picked epochs, also of trials that were
-        stopped; `best` heeds constraints and how a trial ended too. For several objectives Tune compares
+        `get_best_result()` of its results compares the values of the picked epochs, also of stopped trials.
+        `best` also considers constraints and how a trial ended. With several objectives, Tune compares
         nothing.
 
         A trial whose worker is lost continues in another, after its last checkpoint or from its start, and
-        the logger `hpometrics` writes a line. That takes none of its `retries`, which are for exceptions.
+        the logger `hpometrics` writes a line. This uses none of its `retries`, which are for exceptions.
 
         Args:
             num_samples: the total of trials, those that `study` already has included.
@@ -158,8 +158,8 @@ class RayObjective(BaseObjective):
             enqueue: the number of the best trials of each whose params are tried after `points`.
             resources: the resources of one trial; default: `{"cpu": 1}`.
             max_concurrent: trials at a time; default: as many as fit.
-            reuse_actors: whether a worker trains one trial after another, until one fails in it; default:
-                only if trials ask for no GPU, since only the end of a process frees all its memory there.
+            reuse_actors: whether a worker trains one trial after another, until one fails in it. Default:
+                only if trials request no GPU. Only the end of a process frees all its memory on a GPU.
             take: see `claim`; trials of dead workers are resumed first, and one whose worker is lost stays
                 running in the study.
             most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
@@ -180,8 +180,8 @@ class RayObjective(BaseObjective):
             DirectionError: a scheduler, a study or `mode` has another direction.
             ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
                 a scheduler or sampler supports one alone.
-            RunError: the study has all its trials already, `most_deaths` or `stale` is below 1, `cost` is not
-                above 0, or the objective has no directory, whose records have the cost.
+            RunError: the study has all its trials already, `most_deaths` or `stale` is below 1, or `cost` is
+                not above 0 or has no directory, whose records have the cost.
         """
         check_unsteered(self.trials.spec, tune_config)
         prune_by = self.trials.spec.prune_by

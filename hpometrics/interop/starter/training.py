@@ -24,7 +24,7 @@ def train(params: Mapping[str, Any], run: Run) -> None:
     x_valid, y_valid = points(500, seed=1)
     model = nn.Sequential(nn.Linear(2, params["width"]), nn.ReLU(), nn.Linear(params["width"], 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
-    run.restore(model=model, optimizer=optimizer)  # nothing on a fresh run; after a kill it goes on
+    run.restore(model=model, optimizer=optimizer)  # does nothing on a fresh run; resumes after a kill
     for _ in run.epochs():  # as many as the sweep file says, fewer if the trial is stopped early
         for rows in torch.randperm(len(x)).split(64):
             loss = nn.functional.binary_cross_entropy_with_logits(model(x[rows])[:, 0], y[rows].float())

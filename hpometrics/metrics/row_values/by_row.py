@@ -19,8 +19,8 @@ _NEAR = 1e-5  # relative; a metric may measure in float32
 def measure_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowValues]:
     """Measure each row of a batch by itself; a metric with one value for the whole batch has no entry.
 
-    A row that a metric leaves out has weight 0. A metric that cannot compute the values of all rows at once
-    (`Metric.row_values`) is measured on one row after the other, with an update for each.
+    A row that a metric leaves out has weight 0. Some metrics cannot compute the values of all rows at once
+    (`Metric.row_values`). They are measured on one row after the other, with an update for each.
 
     Args:
         metrics: copies that belong to the caller, see `Metric.alone`; they are reset.

@@ -29,9 +29,9 @@ _MOST_CELLS = 1 << 10
 def placements(scores: Values, positive: NDArray[np.bool_]) -> Values:
     """Return the row values of the area under the ROC curve, whose mean is the area.
 
-    The placement of a positive row is the share of negative rows below it, of a negative row that of positive
-    rows above it, a tie counting a half. With m of n rows positive a positive row with placement v has the
-    value `area + (v - area) * n / m`, a negative one `area + (v - area) * n / (n - m)`.
+    The placement of a positive row is the share of negative rows below it. The placement of a negative row is
+    the share of positive rows above it. A tie counts a half. With m of n rows positive, a positive row with
+    placement v has the value `area + (v - area) * n / m`, a negative one `area + (v - area) * n / (n - m)`.
 
     Args:
         scores: (n,) the score of each row.
@@ -72,8 +72,8 @@ def spread_evenly(values: Values, mean: float, groups: int) -> Values:
 def group_of(first: int, rows: int, groups: int) -> NDArray[np.int64]:
     """Return the group of each row, by its number: the rows of every stretch of `groups` rows go each to one.
 
-    The first stretch is in order, so that of few rows each is a group of its own; the others are shuffled,
-    as rows may come in a regular order. Groups differ by one row at most.
+    The first stretch is in order, so that each of few rows is its own group. The others are shuffled, as rows
+    may come in a regular order. Groups differ by one row at most.
 
     Args:
         first: the number of the first row.

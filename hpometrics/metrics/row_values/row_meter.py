@@ -102,7 +102,7 @@ class RowMeter:
 
     - `rows`: the value is a mean over rows (or users), which have their own values and weights. Exact.
     - `pairs`: the value is a share of pairs of rows, as `roc_auc`; each row has its placement. Exact.
-    - `cells`: the value is a function of a confusion matrix; rows of one cell have the same influence, that
+    - `cells`: the value is a function of a confusion matrix. Rows of one cell have the same influence, that
       of deleting one of them (the jackknife).
     - `groups`: any other function of the rows. Up to 100 rows are deleted one at a time; more rows are put
       into 100 groups, which are deleted one at a time. A metric that stores every row has 50 groups.
@@ -111,7 +111,7 @@ class RowMeter:
         metric: what is measured; it stays as it is.
         most_rows: so many rows have values of their own; more are summed by group.
         own_rows: whether the method may be `rows`. A metric that is not a mean over rows may be one on some
-            data, such as a root of equal squares; models are compared by one method.
+            data, such as a root of equal squares. Models are compared by one method.
 
     Source: Efron & Stein 1981, Annals of Statistics 9(3), for the jackknife; DeLong, DeLong & Clarke-Pearson
         1988, Biometrics 44(3), for placements; Busing, Meijer & van der Leeden 1999, Statistics and

@@ -97,9 +97,9 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
     ...                 output="binary", target=target)
     >>> print(found)
     a 0.875, b 0.375   accuracy ^ on the same 8 rows
-    difference 0.50 (95%: 0.13 .. 0.87), McNemar p = 0.12: not told apart
-    4 rows better in a, 0 in b, the others alike
-    fewer than 10 rows differ, so these rows do not show how many would separate them
+    difference 0.50 (95%: 0.13 .. 0.87), McNemar p = 0.12: no significant difference
+    a is better on 4 rows, b on 0; the others are equal
+    fewer than 10 rows differ, so the number of rows that would separate them is unknown
     """
     if isinstance(a, PerUser) and isinstance(b, PerUser):
         return compare_users(a, b, *more, **options)
@@ -216,21 +216,21 @@ class RowSource:
         """
         are_paths = {isinstance(one, (str, Path)) for one in trainings}
         if are_paths == {True, False}:
-            raise ConfigError("compare paths with paths, or arrays with arrays: a file holds its own target")
+            raise ConfigError("compare paths with paths, or arrays with arrays: a file has its own target")
         of_files = are_paths == {True}
         if metrics and self.values is not None:
-            raise ConfigError("values names a column that is compared in place of a metric; leave one out")
+            raise ConfigError("values names a column to compare in place of a metric; pass only one of them")
         reads_metric = bool(metrics) or (of_files and self.values is None)
         self._refuse(
             "applies to arrays; a file has its own columns", ["target", "inputs", "sample_weight"] * of_files
         )
         self._refuse("names a column of files", ["weights", "row_id", "values"] * (not of_files))
-        self._refuse("is for row values; a metric has its own", ["direction"] * reads_metric)
-        self._refuse("is for values by fold; a metric is measured on rows", ["test_share"] * reads_metric)
+        self._refuse("applies to row values; a metric has its own", ["direction"] * reads_metric)
+        self._refuse("applies to values per fold; a metric has rows", ["test_share"] * reads_metric)
         unread = ["output", "target", "inputs", "sample_weight", "weights"]
-        self._refuse("is read by a metric, and none is named", unread * (not reads_metric))
+        self._refuse("needs a metric, and none is named", unread * (not reads_metric))
         if of_files and not isinstance(self.by, str | None):
-            raise ConfigError("by is the name of a column, as files have their own rows; got values")
+            raise ConfigError("by must be the name of a column, as files have their own rows; got values")
         if not of_files:
             return self._arrays(trainings, places, metrics) if metrics else [self._row_values(trainings)]
         paths = [str(one) for one in trainings]
@@ -240,7 +240,7 @@ class RowSource:
         """Raise if one of some options is given."""
         for name in names:
             if getattr(self, name) is not None:
-                raise ConfigError(f"{name} {why}; leave it out")
+                raise ConfigError(f"{name} {why}; remove it")
 
     def _read(
         self, paths: Sequence[str], metrics: Sequence[str], output: str | OutputFeature | None
@@ -260,7 +260,7 @@ class RowSource:
         """Measure files of predictions and trials of run directories."""
         runs = {path: StoredTrial.read(path) for path in paths if not Path(path).is_file()}
         if not runs and not metrics:
-            raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
+            raise ConfigError("a comparison of prediction files needs a metric; name one, such as accuracy")
         if runs:
             self._refuse(
                 "names a column of files; the rows of a trial have none", ["weights", "by", "row_id"]
@@ -285,7 +285,7 @@ class RowSource:
         if len(sets) < len(runs):
             if files:
                 path = next(path for path in runs if path not in sets)
-                raise NotKeptError(f"{path}: has no stored scores to compare with a file")
+                raise NotKeptError(f"{path} has no stored scores, which a comparison with a file needs")
             rows = [runs[path].rows(request) for path in paths]
             scale = runs[paths[0]].scale(request)
             return _Measured(request.name, request.direction, rows, None, notes, scale)
@@ -302,7 +302,7 @@ class RowSource:
             missing = (
                 "output, such as output='binary'" if self.output is None else "target, the right answers"
             )
-            raise ConfigError(f"arrays are compared beside their {missing}")
+            raise ConfigError(f"a comparison of arrays needs {missing}")
         feature = parse_feature(self.output)
         keyword = self.inputs or str(find_metric(metrics[0], feature.type).inputs)
         shared = {"target": self.target, "sample_weight": self.sample_weight}
@@ -316,7 +316,7 @@ class RowSource:
             counts |= {} if clusters is None else {"by": len(clusters)}
             if len(set(counts.values())) > 1:
                 lengths = ", ".join(f"{name} {count}" for name, count in counts.items())
-                raise ConfigError(f"every row has one value of each; the numbers of rows are {lengths}")
+                raise ConfigError(f"all arrays need the same number of rows, got {lengths}")
             if not len(beside["target"]):
                 raise ConfigError("there are no rows to compare")
             sets.append(PredictionSet(place, feature, values, clusters=clusters))
@@ -336,24 +336,24 @@ class RowSource:
         """Return row values that come from elsewhere."""
         if self.direction is None:
             raise ConfigError(
-                "name a metric, or give the direction of row values: maximize if more is better, else "
+                "name a metric, or set the direction of row values: maximize if higher is better, else "
                 "minimize"
             )
         try:
             tables = [np.asarray(as_column(model), dtype=np.float64) for model in models]
         except (TypeError, ValueError) as err:
-            raise ConfigError(f"row values are one number for each row: {err}") from err
+            raise ConfigError(f"row values must be one number for each row: {err}") from err
         shapes = {table.shape for table in tables}
         if len(shapes) > 1 or len(tables[0].shape) != 1 or not tables[0].size:
             got = ", ".join(str(table.shape) for table in tables)
-            raise ConfigError(f"row values are one number for each of the same rows, got the shapes {got}")
+            raise ConfigError(f"row values must be one number for each of the same rows, got shapes {got}")
         if not all((np.abs(table) <= _LARGEST).all() for table in tables):
             raise ConfigError(
-                f"row values are numbers up to {_LARGEST:g}, got nan or more; leave those rows out"
+                f"row values must be numbers up to {_LARGEST:g}, got nan or a larger one; remove those rows"
             )
         clusters = None if self.by is None else numbered(as_clusters(self.by))
         if clusters is not None and clusters.shape != tables[0].shape:
-            raise ConfigError(f"by has {len(clusters)} rows, the row values {len(tables[0])}")
+            raise ConfigError(f"by has {len(clusters)} rows, but the row values have {len(tables[0])}")
         rows = [ModelRows("", table[None]) for table in tables]
         return _Measured("mean", Direction.parse(self.direction), rows, clusters)
 
@@ -391,17 +391,17 @@ def _joined(label: str, trainings: Sequence[ModelRows]) -> ModelRows:
     """Return the trainings of one model as one table."""
     first = trainings[0]
     if len({(one.method, one.rows_id, one.table.shape) for one in trainings}) > 1:
-        raise ConfigError(f"{label}: its trainings were measured on other rows, or in another way")
+        raise ConfigError(f"{label}: its trainings have different rows, or row values of different methods")
     return replace(first, label=label, table=np.concatenate([one.table for one in trainings]))
 
 
 def _check_trainings(label: str, trainings: Sequence[Any]) -> None:
     """Raise if a model has no training, or a file stands for two of them."""
     if not trainings:
-        raise ConfigError("a tuple holds the trainings of a model; got one without any")
+        raise ConfigError("a tuple must contain the trainings of a model, got an empty one")
     paths = [Path(one).resolve() for one in trainings if isinstance(one, (str, Path))]
     if len(set(paths)) < len(paths):
-        raise ConfigError(f"{label}: a file is named twice; each is another training")
+        raise ConfigError(f"{label}: a file is named twice; each training needs its own file")
     if any(isinstance(one, str) and not one for one in trainings):
         raise ConfigError(f"{label}: the name of a file is empty")
 
@@ -409,7 +409,7 @@ def _check_trainings(label: str, trainings: Sequence[Any]) -> None:
 def _labels(models: Sequence[Any], names: Sequence[str] | None) -> list[str]:
     """Return the names of models: those given, else their paths, else letters."""
     if names is not None and len(names) != len(models):
-        raise ConfigError(f"names has {len(names)} names of {len(models)} models")
+        raise ConfigError(f"each model needs a name, got {len(names)} names for {len(models)} models")
     if names is not None:
         return list(names)
     return [

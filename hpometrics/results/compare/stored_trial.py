@@ -59,7 +59,7 @@ class StoredTrial:
         match = None if Path(text).is_dir() else _TRIAL.fullmatch(text)
         directory = Path(match["directory"] if match else text)
         if not directory.is_dir():
-            raise ConfigError(f"{text}: there is no such file of predictions and no such run directory")
+            raise ConfigError(f"{text} is neither a file of predictions nor a run directory")
         if not match:
             return cls.of(text, Outcome.read(directory))
         home = RunDirectory(directory)
@@ -106,7 +106,7 @@ class StoredTrial:
         if self.record.repeats:
             count = len(self.record.repeats)
             raise NotKeptError(
-                f"{self.place}: its value is a mean over {count} seeds, whose rows are not kept"
+                f"{self.place}: its value is a mean over {count} seeds, whose rows are not stored"
             )
         return self._rows(request, self.record, self._folder)[0]
 
@@ -124,7 +124,7 @@ class StoredTrial:
         if any(kept != "rows" for _, kept in both):
             raise NotKeptError(f"{self.place}: no rows of its fresh trainings are stored")
         if len({(one.rows_id, one.method, one.table.shape) for one in models}) > 1:
-            raise NotKeptError(f"{self.place}: its fresh trainings have other rows, or in another order")
+            raise NotKeptError(f"{self.place}: its fresh trainings have different rows, or a different order")
         return replace(models[0], table=np.concatenate([one.table for one in models]))
 
     def _rows(self, request: MetricRequest, record: TrialRecord, folder: Path) -> tuple[ModelRows, Kept]:
@@ -143,7 +143,7 @@ class StoredTrial:
 def _picked(place: str, record: TrialRecord) -> EpochRecord:
     epochs = [one for one in record.epochs if one.epoch == record.epoch]
     if not epochs:
-        raise ConfigError(f"{place}: {record.state.value}, no epoch counts")
+        raise ConfigError(f"{place} has no picked epoch ({record.state.value})")
     return epochs[-1]
 
 
@@ -174,9 +174,9 @@ def fresh_models(
         except NotKeptError as err:
             why = str(err)
     if why:
-        return [], f"compared by the training of each trial in the search, luck included, because {why}"
+        return [], f"compared by the training of each trial in the search, with its luck, because {why}"
     shared = len({tuple(run.seed for run in side.fresh[:count]) for side in sides}) == 1
-    seeds = "the same seeds" if shared else "seeds of their own"
+    seeds = "the same seeds" if shared else "different seeds"
     return models, f"compared by {count} fresh trainings of each, under {seeds}"
 
 

@@ -136,8 +136,8 @@ def _read(directory: Path) -> Outcome:
     result = Outcome.read(directory)
     if result.resolved.others:
         raise ConfigError(
-            f"{directory}: several objectives were optimized, {' and '.join(result.resolved.optimized)}, and "
-            f"no trial of their front is the best; hpometrics best {directory} names the front"
+            f"{directory} optimized several objectives, {' and '.join(result.resolved.optimized)}, so no "
+            f"single trial is the best; hpometrics best {directory} prints the front"
         )
     return result
 
@@ -146,12 +146,12 @@ def _check_same(first: Outcome, other: Outcome) -> None:
     one, another = first.resolved, other.resolved
     if (one.metric, one.direction, one.formula) != (another.metric, another.direction, another.formula):
         objectives = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
-        raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {objectives}")
+        raise ConfigError(f"the sweeps must have the same metric and direction: {objectives}")
 
 
 def _optimized(resolved: Resolved) -> str:
     formula = f" = {resolved.formula}" if resolved.formula else ""
-    return f"{resolved.metric}{formula} to {resolved.direction}"
+    return f"{resolved.metric}{formula} ({resolved.direction})"
 
 
 def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significance | None:
@@ -210,7 +210,7 @@ def _gap(first: Outcome, second: Outcome) -> str:
     if not direction.better(first.value, second.value):
         return f"{first.place} and {second.place} are equal in {metric} ({direction})"
     gap = number(direction.worse_by(second.value, first.value))
-    return f"{first.place} is better: {metric} by {gap} ({direction})"
+    return f"{first.place} is better by {gap} in {metric} ({direction})"
 
 
 def _basis(rivals: Sequence[Outcome]) -> Iterator[str]:
@@ -218,12 +218,12 @@ def _basis(rivals: Sequence[Outcome]) -> Iterator[str]:
     confirmed = [rival for rival in rivals if _confirmation(rival)]
     if confirmed:
         places = listed(rival.place for rival in confirmed)
-        yield f"the value of {places} is the mean of fresh trainings of its winner"
+        yield f"the value of {places} is the mean over fresh trainings of its winner"
     for rival in rivals if confirmed else ():
         if rival not in confirmed:
             yield (
-                f"{rival.place} is not confirmed: its value is the best of a search, luck included; "
-                f"hpometrics confirm {rival.place}"
+                f"{rival.place} is not confirmed: its value is the best of a search and includes luck; "
+                f"run hpometrics confirm {rival.place}"
             )
 
 
@@ -253,7 +253,7 @@ def _other_rows(first: Outcome, second: Outcome) -> Iterator[str]:
     (one, rows), (other, others) = sides
     if rows is not None and others is not None and rows != others:
         yield (
-            f"{one} was measured on {rows}, {other} on {others}: the values differ by more than the params"
+            f"{one} was measured on {rows}, {other} on {others}: not only the params make the values differ"
         )
 
 

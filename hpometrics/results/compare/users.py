@@ -24,7 +24,7 @@ from ..verdict import rows_lines
 
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
 _CHANCE = 0.05  # a p-value from here on is not significant
-_HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
+_HOW = "output: ranking(per_user=true) in the sweep file, or Ranking(per_user=True) as the engine's output"
 Row = tuple[tuple[str, ...], Comparison]
 """The compared metric and stratum as cells of a table, and the comparison."""
 
@@ -129,7 +129,7 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
     table = read_user_table(home.trial(record.number), record.epoch)
     if table is None:
         raise ConfigError(
-            f"{home.path}: trial {record.number} ({record.state.value}) keeps no values by user. "
+            f"{home.path}: trial {record.number} ({record.state.value}) has no stored values by user. "
             f"{_per_user_hint(resolved)}"
         )
     return table
@@ -138,8 +138,8 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
 def _per_user_hint(resolved: Resolved) -> str:
     """Return how to get values by user, or another way to compare if the output has no users."""
     if _may_have_users(resolved):
-        return f"They are kept where {_HOW}, asks for them; rerun with that setting and --fresh"
-    return f"A ranking has them, and the output here is {resolved.output}"
+        return f"To store them, set {_HOW}, and rerun with --fresh"
+    return f"Only a ranking has them; the output of this sweep is {resolved.output}"
 
 
 def has_users(directory: Path, trials: Sequence[int]) -> bool:
@@ -166,7 +166,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
     for name in metrics:
         if name not in shared:
             raise ConfigError(
-                f"no values of {name!r} by user in both trial {trials[0]} and trial {trials[1]}; "
+                f"trials {trials[0]} and {trials[1]} do not both have values of {name!r} by user; "
                 f"they share {', '.join(shared) or 'none'}"
             )
     if not shared:
@@ -197,7 +197,7 @@ def _sentence(what: str, one: Comparison, direction: Direction | None, trials: t
         return f"{what}: the difference is not statistically significant for these {one.users} users"
     if direction is None:
         more = trials[0] if one.difference > 0 else trials[1]
-        return f"{what}: trial {more} has the larger values; which way is better is not known"
+        return f"{what}: trial {more} has the larger values, but the direction of the metric is unknown"
     better = trials[0] if direction.better(one.mean_a, one.mean_b) else trials[1]
     return f"{what}: trial {better} is better ({direction.value}, p {_p(one.p_value)})"
 
@@ -209,7 +209,7 @@ def _objectives_left_out(
     optimized = resolved.optimized
     scores = [record.scores(optimized) for record in records]
     return [
-        f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
+        f"{name} has no values by user: trial {records[0].number} has {number(one)}, "
         f"trial {records[1].number} has {number(other)} ({direction.value})"
         for (name, direction), one, other in zip(optimized.items(), *scores, strict=True)
         if name not in names
@@ -227,7 +227,7 @@ def _left_out(
             counts_text = " and ".join(
                 f"{count} of trial {trial}" for count, trial in zip(counts, trials, strict=True)
             )
-            lines.append(f"{name}: left out {counts_text}, users without a value in the other")
+            lines.append(f"{name} leaves out users without a value in the other trial: {counts_text}")
     return lines
 
 
@@ -239,13 +239,13 @@ def _left_out_of_strata(
     for name in names:
         strata = first.strata_of(name, by)
         lines += [
-            f"{name}, {_stratum_name(by, stratum)}: left out, fewer than two users have a value in both"
+            f"{name}, {_stratum_name(by, stratum)}: fewer than two users have a value in both trials"
             for stratum in strata
             if (name, stratum) not in compare_trials
         ]
         users = set(first[name][0].tolist()) & set(second[name][0].tolist())
         if nowhere := len(users - {user for part in strata.values() for user in part.tolist()}):
-            lines.append(f"{name}: left out {nowhere} users, of whom no {by} is known")
+            lines.append(f"{name} leaves out users without a known {by}: {nowhere}")
     return lines
 
 

@@ -335,7 +335,7 @@ def test_no_best_says_what_there_was():
     """A study without a complete trial has no best."""
     objective = RayObjective(make_train(), SPACE, metric=LOSS)
     objective.study = optuna.create_study()
-    with pytest.raises(NoFiniteValueError, match="there were none"):
+    with pytest.raises(NoFiniteValueError, match="none has started"):
         objective.best()
 
 

@@ -169,7 +169,7 @@ def test_row_values_from_elsewhere():
     found = compare(CLOSE, FAR, direction="maximize")
     expected = scipy.stats.ttest_rel(CLOSE, FAR)
     assert found.p_value == pytest.approx(expected.pvalue, abs=1e-3)
-    with pytest.raises(ConfigError, match="name a metric, or give the direction of row values"):
+    with pytest.raises(ConfigError, match="name a metric, or set the direction of row values"):
         compare(CLOSE, FAR)
 
 
@@ -225,10 +225,13 @@ def test_users_are_compared_as_before():
         ({"output": "binary", "target": TARGET, "metric": "confusion_matrix"}, "has no direction"),
         (
             {"output": "binary", "target": TARGET, "direction": "maximize"},
-            "direction is for row values",
+            "direction applies to row values",
         ),
         ({"output": "binary", "target": 0 * TARGET}, "roc_auc is undefined"),
-        ({"output": "binary", "target": TARGET, "names": ["one"]}, "names has 1 names of 2 models"),
+        (
+            {"output": "binary", "target": TARGET, "names": ["one"]},
+            "each model needs a name, got 1 names for 2 models",
+        ),
         ({"output": "binary", "target": TARGET, "by": [None] * ROWS}, "got None in row 1"),
         ({"output": "binary", "target": TARGET, "by": np.ones((ROWS, 2))}, "got "),
         ({"output": "binary", "target": TARGET, "by": 3}, "by must contain the cluster of each row, got 3"),
@@ -236,7 +239,7 @@ def test_users_are_compared_as_before():
             {"output": "binary", "target": TARGET, "level": "0.05"},
             "level must be between 0 and 1, got '0.05'",
         ),
-        ({"metric": None, "direction": "maximize", "target": TARGET}, "target is read by a metric"),
+        ({"metric": None, "direction": "maximize", "target": TARGET}, "target needs a metric"),
         ({"output": "binary", "target": TARGET, "weights": "w"}, "weights names a column of files"),
         (
             {"output": "binary", "target": TARGET, "tragte": TARGET},
@@ -259,7 +262,7 @@ def test_what_is_missing_is_said(options, problem):
     [
         ((1, 2), "need one value per row, got 1"),
         (([], []), "there are no rows to compare"),
-        (((), (CLOSE,)), "got one without any"),
+        (((), (CLOSE,)), "got an empty one"),
     ],
     ids=["numbers", "empty", "no training"],
 )
@@ -272,7 +275,7 @@ def test_what_is_no_model_is_refused(models, problem):
 @pytest.mark.parametrize("values", [(["a"], ["b"]), ([1e200, 0], [0, 1]), ([1.0, np.nan], [0, 1])], ids=str)
 def test_row_values_are_numbers(values):
     """Of which a mean and a variance can be taken."""
-    with pytest.raises(ConfigError, match="row values are"):
+    with pytest.raises(ConfigError, match="row values must be"):
         compare(*values, direction="maximize")
 
 
@@ -400,12 +403,12 @@ def test_labels_in_words_have_one_number(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("far.csv",), "name two of its trials, or more models"),
-        (("close.csv", "far.csv"), "files of predictions are compared by a metric; name one"),
+        (("far.csv",), "needs two trials of a directory, or more files or directories"),
+        (("close.csv", "far.csv"), "a comparison of prediction files needs a metric; name one"),
         (("close.csv", "far.csv", "--metric", "f1"), "set --output"),
         (("close.csv", "far.csv", "--metric", "f2x", "--output", "binary"), "no metric 'f2x'"),
         (("close.csv", "far.csv", "--values", "score", "--direction", "maximize"), "no column 'score'"),
-        (("close.csv", "none.csv", "--metric", "f1"), "no such file of predictions and no such run"),
+        (("close.csv", "none.csv", "--metric", "f1"), "is neither a file of predictions nor a run directory"),
         (
             ("close.csv", "far.csv", "--metric", "f1", "--output", "binary", "--id", "user"),
             "ids used by more than one row: '0'",
@@ -456,7 +459,7 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     write(folder / "close.csv", CLOSE)
     beside = command("runs/sweep:0", "close.csv")
     assert beside.exit_code == 2
-    assert ("numbers of rows differ" if kept == "all" else "has no stored scores to compare") in beside.stderr
+    assert ("numbers of rows differ" if kept == "all" else "has no stored scores, which") in beside.stderr
     other = command("runs/sweep:0", "runs/sweep:1", "--metric", "brier")
     if kept == "all":
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout
@@ -483,5 +486,5 @@ def test_contenders_are_compared_by_their_fresh_trainings(sweep, folder):
     (other,) = {0, 1, 2} - {one["trial"] for one in end["standings"]}
     single = command(sides[0], f"runs/sweep:{other}")
     assert single.exit_code == 0, single.output
-    said = f"luck included, because runs/sweep:{other} was not trained again"
+    said = f"with its luck, because runs/sweep:{other} was not trained again"
     assert said in single.stdout and "trainings each" not in single.stdout

@@ -66,7 +66,7 @@ def test_what_differs_is_said_in_words(runs):
     """The gap in the metric's own direction, the params, and how to learn whether it is chance."""
     said = compared("a", "b").stdout.split("\n\n")[1].splitlines()
     assert said == [
-        "b is better: roc_auc by 0.15 (maximize)",
+        "b is better by 0.15 in roc_auc (maximize)",
         "the picked params differ in lr, depth, width",
         "add --interval 0.95 to test whether the difference is significant",
     ]
@@ -79,7 +79,7 @@ def test_what_is_minimized_has_its_smallest_value_first(tmp_path, monkeypatch):
         written(tmp_path / name, [loss(0, value)], LOSS)
     result = compared("a", "b", "c")
     assert rows(result)[""] == ["c", "b", "a"]
-    assert "c is better: log_loss by 0.25 (minimize)" in result.stdout
+    assert "c is better by 0.25 in log_loss (minimize)" in result.stdout
 
 
 def loss(number: int, value: float) -> TrialRecord:
@@ -126,8 +126,8 @@ def test_equal_picks_are_said_to_be_equal(runs):
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        (LOSS, "a has roc_auc to maximize, b has log_loss to minimize"),
-        (ACCURACY, "a has roc_auc to maximize, b has accuracy to maximize"),
+        (LOSS, "a has roc_auc (maximize), b has log_loss (minimize)"),
+        (ACCURACY, "a has roc_auc (maximize), b has accuracy (maximize)"),
     ],
 )
 def test_other_metrics_are_not_compared(runs, text, fact):
@@ -144,7 +144,7 @@ def test_another_direction_is_not_compared(runs):
             "optimize: roc_auc, track: [accuracy]", f"optimize: {{metric: ms, direction: {direction}}}"
         )
         written(runs / name, [], text)
-    assert "a has ms to minimize, b has ms to maximize" in compared("a", "b").stderr
+    assert "a has ms (minimize), b has ms (maximize)" in compared("a", "b").stderr
 
 
 def test_fronts_are_not_compared(runs):
@@ -152,7 +152,7 @@ def test_fronts_are_not_compared(runs):
     written(runs / "b", [], SEVERAL)
     result = compared("a", "b")
     assert result.exit_code == 2
-    assert "b: several objectives were optimized" in result.stderr
+    assert "b optimized several objectives" in result.stderr
     assert "hpometrics best b" in result.stderr
 
 
@@ -195,9 +195,7 @@ def test_what_is_stored_tells_whether_it_is_a_coin_toss(sweep, folder):
     first, second = told["winner"]["value"], told["runner_up"]["value"]
     assert told["difference"]["value"] == pytest.approx(first - second)
     text = compared("runs/a", "runs/b", "--interval", "0.9").stdout
-    assert (
-        "Verdict: 90% intervals of accuracy, by the rows of both trials, which are the same (paired)" in text
-    )
+    assert "Verdict: 90% intervals for accuracy, over the same rows of both trials (paired)" in text
     for side, directory in zip(("winner", "runner_up"), told["between"], strict=True):
         assert f"  {directory}, trial {told[side]['trial']}: " in text
 
@@ -240,8 +238,8 @@ def test_confirmed_sweeps_are_compared_by_fresh_trainings(sweep, folder):
     assert all("3 fresh trainings" in cell for cell in told["confirmed"])
     low = best[order[0]]["confirmed"]["honest"][1]
     assert f"({low:.3f} .." in told["on new rows"][0]
-    words = f"the value of runs/{order[0]} and runs/{order[1]} is the mean of fresh trainings of its winner"
-    assert words in result.stdout and "over fresh trainings of both and rows" in result.stdout
+    words = f"value of runs/{order[0]} and runs/{order[1]} is the mean over fresh trainings of its winner"
+    assert words in result.stdout and "over fresh trainings and the same rows of both" in result.stdout
     both = json.loads(compared("runs/a", "runs/b", "--interval", "0.95", "--json").stdout)
     difference = both["difference"]
     assert (difference["kept"], difference["paired"]) == ("fresh", True)
@@ -249,7 +247,7 @@ def test_confirmed_sweeps_are_compared_by_fresh_trainings(sweep, folder):
     picks = [f"runs/{name}" for name in order]
     (models,) = json.loads(compared(*picks, "--metric", "roc_auc", "--json").stdout)
     assert models["pairs"][0]["p_value"] == difference["p_value"] and models["seeds"] == 3
-    assert models["notes"] == ["compared by 3 fresh trainings of each, under seeds of their own"]
+    assert models["notes"] == ["compared by 3 fresh trainings of each, under different seeds"]
     beside = compared("runs/a", "runs/plain").stdout
     assert "runs/plain is not confirmed: its value is the best of a search" in beside
 
@@ -275,9 +273,9 @@ def test_sweeps_are_compared_without_torch_or_a_host(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a",), "two of its trials, or more models"),
-        (("a", "3"), "two trials, as in 3 7; a directory whose name is a number is ./3"),
-        (("a", "b", "3"), "a directory whose name is a number is ./3"),
+        (("a",), "needs two trials of a directory, or more files or directories"),
+        (("a", "3"), "two trials, as in 3 7; write a directory named by a number as ./3"),
+        (("a", "b", "3"), "write a directory named by a number as ./3"),
         (("a", "b", "--by", "group"), "--by groups the users of two trials"),
         (("a", "3", "7"), "a: has no trial 7; there are 0, 1, 2, 3"),
     ],
@@ -292,4 +290,4 @@ def test_what_is_no_run_directory_is_named(runs):
     """Wherever it stands."""
     result = compared("a", "nowhere")
     assert result.exit_code == 2
-    assert "nowhere: there is no such file of predictions and no such run directory" in result.stderr
+    assert "nowhere is neither a file of predictions nor a run directory" in result.stderr

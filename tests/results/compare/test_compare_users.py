@@ -95,7 +95,7 @@ def test_users_of_one_trial_alone_are_left_out_and_told(ran):
     expected = compare_all(*(PerUser.read(ran / f"000{number}" / "per_user.csv") for number in (1, 3)))
     cells = result.stdout.splitlines()[2].split()
     assert (cells[-3], cells[-1]) == (f"{expected['ndcg@3'].p_value:.2g}", "20")
-    left_out = "ndcg@3: left out 20 of trial 1 and 20 of trial 3, users without a value in the other"
+    left_out = "ndcg@3 leaves out users without a value in the other trial: 20 of trial 1 and 20 of trial 3"
     assert left_out in result.stdout
 
 
@@ -105,7 +105,7 @@ def test_users_of_one_trial_alone_are_left_out_and_told(ran):
         (("0", "9"), "runs/sweep: has no trial 9; there are 0, 1, 2, 3, 4"),
         (
             ("0", "1", "--metric", "mrr@3"),
-            "no values of 'mrr@3' by user in both trial 0 and trial 1; they share ndcg@3, recall@3",
+            "trials 0 and 1 do not both have values of 'mrr@3' by user; they share ndcg@3, recall@3",
         ),
         (
             ("0", "4"),
@@ -126,8 +126,8 @@ def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
     assert not list((folder / "runs").rglob("per_user*"))
     result = compared("0", "1")
     assert result.exit_code == 2
-    assert "trial 0 (complete) keeps no values by user" in result.stderr
-    assert "output: ranking(per_user=true), asks for them" in result.stderr
+    assert "trial 0 (complete) has no stored values by user" in result.stderr
+    assert "To store them, set output: ranking(per_user=true) in the sweep file" in result.stderr
 
 
 def test_a_line_names_the_comparison_of_fresh_trainings(sweep, folder):
@@ -157,7 +157,9 @@ def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
     assert "results: {statistics: rows}" in result.stderr
     result = compared("0", "1", "--metric", "accuracy")  # of which each trial keeps a confusion matrix
     assert result.exit_code == 0, result.output
-    assert "unpaired t p" in result.stdout and "not paired: their rows are not known" in result.stdout
+    assert (
+        "unpaired t p" in result.stdout and "not paired: the models may have different rows" in result.stdout
+    )
 
 
 def test_another_directory_is_refused(folder):
@@ -189,8 +191,8 @@ def test_groups_of_users_are_compared_one_by_one(known):
     ]
     assert cells[1][5] == f"{expected['ndcg@3', 1].difference:+.3g}"
     assert "ndcg@3, group 0: trial 1 is better (maximize, p " in result.stdout
-    assert "ndcg@3, group 2: left out, fewer than two users have a value in both" in lines
-    assert "ndcg@3: left out 1 users, of whom no group is known" in lines
+    assert "ndcg@3, group 2: fewer than two users have a value in both trials" in lines
+    assert "ndcg@3 leaves out users without a known group: 1" in lines
 
 
 def test_users_are_compared_by_how_popular_what_they_like_is(known):
@@ -237,9 +239,9 @@ def test_trials_are_compared_by_each_objective(several):
 
 def test_an_objective_without_values_by_user_is_told_as_it_is(several):
     """Nothing can be said of the difference; where others are asked for by name it is not asked for."""
-    told = "left out, it has no value of a single user; trial 0 has 8, trial 1 has 8 (maximize)"
-    assert compared("0", "1").stdout.splitlines()[-1] == f"item_coverage@3: {told}"
-    assert json.loads(compared("0", "1", "--json").stdout)["left_out"] == [f"item_coverage@3: {told}"]
+    told = "item_coverage@3 has no values by user: trial 0 has 8, trial 1 has 8 (maximize)"
+    assert compared("0", "1").stdout.splitlines()[-1] == told
+    assert json.loads(compared("0", "1", "--json").stdout)["left_out"] == [told]
     assert "item_coverage@3" not in compared("0", "1", "--metric", "ndcg@3").stdout
     refused = compared("0", "1", "--metric", "item_coverage@3")
     assert refused.exit_code == 2

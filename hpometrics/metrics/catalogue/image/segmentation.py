@@ -235,8 +235,8 @@ class ImageIou(ImageRatio):
     `class=1` selects one class, in the images that show it. Over all pixels at once it is `iou`.
 
     Formula: mean over images of the mean over classes of tp / (tp + fp + fn)
-    Deviates: torchmetrics' MeanIoU gives every pair of image and class the same weight, so that an image of
-        many classes weighs more; its values per class are those of class=0, class=1 ... here.
+    Deviates: torchmetrics' MeanIoU gives every pair of image and class the same weight, so an image of many
+        classes weighs more. Its values per class are those of class=0, class=1 ... here.
     Source: Csurka et al. 2013, BMVC.
 
     >>> metric = ImageIou(average="macro")
@@ -279,7 +279,7 @@ class ImageDice(ImageRatio):
 class GeneralizedDice(ImageMetric):
     """Mean over images of one Dice coefficient of all classes, in which small regions weigh more.
 
-    The weight of a class follows from the size of its region in the target of the image; a class that the
+    The weight of a class follows from the size of its region in the target of the image. A class that the
     target does not show has the largest weight of those that it shows.
 
     Args:
@@ -288,8 +288,8 @@ class GeneralizedDice(ImageMetric):
 
     Value: float in [0, 1], no unit, 1 is best; nan when no image shows any of the classes in its target.
     Formula: mean over images of 2 sum(w tp) / sum(w (2 tp + fp + fn))
-    Deviates: in torchmetrics the weight of a class that an image lacks is taken from other images of the
-        batch, so that the value depends on how the images were cut into batches.
+    Deviates: if an image lacks a class, torchmetrics takes its weight from other images of the batch. The
+        value then depends on how the images were cut into batches.
     Source: Sudre et al. 2017, DLMIA.
 
     >>> metric = GeneralizedDice(weighting="simple")

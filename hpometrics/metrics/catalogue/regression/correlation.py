@@ -63,8 +63,8 @@ class Concordance(MomentMetric):
     Raises:
         MetricNameError: a ddof below 0.
     Formula: 2 * cov(preds, target) / (var(preds) + var(target) + (mean(preds) - mean(target)) ** 2)
-    Deviates: the moments are divided by n, as Lin does; torchmetrics' concordance_corrcoef divides covariance
-        and variances by n - 1, which is `ddof=1` and another number for few rows.
+    Deviates: the moments are divided by n, as Lin does. torchmetrics' concordance_corrcoef divides covariance
+        and variances by n - 1. This is `ddof=1`, and another number for few rows.
     Source: Lin 1989, Biometrics 45(1).
 
     >>> metric = Concordance()
@@ -146,9 +146,9 @@ class Spearman(OrderMetric):
 class Kendall(OrderMetric):
     """Kendall's tau: the share of pairs of rows in the same order minus that in opposite orders.
 
-    It takes O(n log n). Pairs that are tied in the predictions or in the target are in neither share;
-    `variant` selects the scale that corrects for them: `a` counts the pairs that are tied in neither, `b` the
-    untied pairs of each side, `c` the pairs that the smaller number of different values allows.
+    It takes O(n log n). Pairs that are tied in the predictions or in the target are in neither share.
+    `variant` selects the scale that corrects for them. `a` counts the pairs that are tied in neither, and `b`
+    the untied pairs of each side. `c` counts the pairs that the smaller number of different values allows.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is ordered over the rows. Every row is kept.

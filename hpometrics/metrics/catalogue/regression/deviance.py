@@ -189,7 +189,7 @@ class D2Tweedie(Metric):
 class Dispersion(ErrorSum):
     """Rows, mean and deviance from that mean of the target, per column.
 
-    States merge by an identity of Bregman divergences: the deviance of rows from a point is their deviance
+    States merge by an identity of Bregman divergences. The deviance of rows from a point is their deviance
     from their own mean plus, for each row, the deviance of that mean from the point.
 
     Args:

@@ -1,6 +1,6 @@
 """Errors of real outputs in the unit of the target.
 
-For an output with several columns (vector, time series), a metric is measured for each column and the columns
+For an output with several columns (vector, time series), a metric is measured for each column. The columns
 are averaged with equal weight, as by scikit-learn's `multioutput="uniform_average"`. Metrics with a root can
 also take one root over all columns, as torchmetrics does: `multioutput=pooled`.
 """
@@ -430,10 +430,10 @@ class UnsupervisedLoss(Metric):
     Raises:
         MetricInputError: `mask=` is missing, of another shape, or holds other numbers than 0 and 1.
     Formula: mean over rows of sum(mask * (preds - target) ** 2 / var(target)) / (sum(mask) + 1e-9)
-    Deviates: the variance (with n - 1) is that of all rows; pytorch-tabnet takes that of each batch and
-        averages the batches, so its value depends on their size: of one batch it is the same. A column
-        that never varies counts in units of the size of its mean, which in pytorch-tabnet keeps its sign (the
-        loss may then fall below 0).
+    Deviates: the variance (with n - 1) is that of all rows. pytorch-tabnet takes that of each batch and
+        averages the batches. For one batch, the value is the same; for several, it depends on their size. A
+        column that never varies counts in units of the size of its mean. In pytorch-tabnet, this mean keeps
+        its sign (the loss may then fall below 0).
     Source: Arik & Pfister 2021, AAAI (TabNet); pytorch-tabnet's UnsupervisedLoss.
 
     >>> metric = UnsupervisedLoss()

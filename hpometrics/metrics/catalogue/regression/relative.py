@@ -59,8 +59,8 @@ class RMSPE(RootMetric):
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), a share (0.1 is 10%), 0 is best; nan before the first row, or if a target is 0.
     Formula: sqrt(mean(((preds - target) / target) ** 2))
-    Deviates: Ludwig takes the mean of its batches' values, and puts 0.0001 in the place of a target of 0; of
-        several columns it takes one root, which is `multioutput=pooled`.
+    Deviates: Ludwig takes the mean of its batches' values, and puts 0.0001 in the place of a target of 0. For
+        several columns, it takes one root, which is `multioutput=pooled`.
     Source: Ludwig's root_mean_squared_percentage_error.
 
     >>> metric = RMSPE()
@@ -83,8 +83,8 @@ class SMAPE(ErrorMetric):
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, 2], no unit, 0 is best; nan before the first row.
     Formula: mean(2 * |preds - target| / (|preds| + |target|))
-    Deviates: this is torchmetrics' scale of 0 to 2; Ludwig's is 0 to 200, a hundred times as much, and Ludwig
-        takes the mean of its batches' values.
+    Deviates: this is torchmetrics' scale of 0 to 2. Ludwig's is 0 to 200, a hundred times as much. Ludwig
+        also takes the mean of its batches' values.
     Source: Armstrong 1985, Long-range Forecasting, p. 348, with absolute values in the denominator.
 
     >>> metric = SMAPE()
@@ -197,9 +197,9 @@ class NRMSE(Metric):
         preds, target: (N,) or (N, D) real numbers.
     Value: float in [0, inf), no unit, 0 is best; nan before the first row, or if the unit (of a column) is 0.
     Formula: sqrt(mean((preds - target) ** 2)) / unit(target)
-    Deviates: the size of the mean is taken, torchmetrics keeps its sign; without `num_outputs` it pools
-        the columns, as `multioutput=pooled` does; its `l2` divides by a norm that grows with the
-        rows, and is not offered.
+    Deviates: the size of the mean is taken; torchmetrics keeps its sign. Without `num_outputs`, torchmetrics
+        pools the columns, as `multioutput=pooled` does. Its `l2` divides by a norm that grows with the rows,
+        and is not available here.
     Source: torchmetrics' normalized_root_mean_squared_error.
 
     >>> metric = NRMSE(normalization="range")

@@ -100,8 +100,8 @@ class Minkowski(ErrorMetric):
         preds, target: (N,) or (N, D) real numbers; the columns are averaged before the root.
     Value: float in [0, inf), in the target's unit, 0 is best; nan before the first row.
     Formula: mean(|preds - target| ** p) ** (1 / p)
-    Deviates: torchmetrics sums where this takes the mean, so that its value grows with the number of rows:
-        it is the number of values to the power of 1 / p times this one.
+    Deviates: torchmetrics sums where this takes the mean, so its value grows with the number of rows. It is
+        this value times the number of values to the power of 1 / p.
     Source: Minkowski 1910, Geometrie der Zahlen.
 
     >>> metric = Minkowski(p=3.0)

@@ -73,8 +73,8 @@ class R2(VariationMetric):
     Value: float in (-inf, 1], no unit, 1 is best; nan with fewer than 2 rows or a target (column) that never
         varies, where scikit-learn gives 1 or 0.
     Formula: 1 - sum((preds - target) ** 2) / sum((target - mean(target)) ** 2)
-    Deviates: scikit-learn gives a constant target 1 or 0, torchmetrics and torcheval another number of its
-        rounding errors; sums of squares in single precision (torchmetrics) lose all digits far from 0.
+    Deviates: for a constant target, scikit-learn gives 1 or 0, and torchmetrics and torcheval a number made
+        of rounding errors. Sums of squares in single precision (torchmetrics) lose all digits far from 0.
     Source: Wright 1921, Journal of Agricultural Research 20(7); scikit-learn's r2_score.
 
     >>> metric = R2()

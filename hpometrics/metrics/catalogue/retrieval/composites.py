@@ -22,8 +22,8 @@ from ...retrieval.ranking_batch import RankingBatch
 class Composite(ListMetric):
     """A metric that combines the values of other metrics for each user; a subclass defines `combine`.
 
-    Its parts measure the same lists at the same k and keep nothing: what is kept is its own, so that it
-    resets, moves and merges as any other metric. A user to whom a part gives no value has none.
+    Its parts measure the same lists at the same k and keep nothing. It keeps the state itself, so it resets,
+    moves and merges as any other metric. A user to whom a part gives no value has none.
 
     Args:
         k: the length of lists.
@@ -170,8 +170,8 @@ class EuclideanDistance(Composite):
 class Hypervolume(Composite):
     """Product of how far several metrics are beyond a point that would not do, averaged over users.
 
-    It is the volume of one box, that between the nadir and the model: not the hypervolume of a Pareto front,
-    which is a property of several models together.
+    It is the volume of one box, that between the nadir and the model. It is not the hypervolume of a Pareto
+    front, which is a property of several models together.
 
     Args:
         k: the length of lists.

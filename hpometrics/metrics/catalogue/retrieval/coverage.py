@@ -212,7 +212,7 @@ class UserCoverageAtN(LengthMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan before the first user.
     Formula: users whose list has k items / users
-    Deviates: WarpRec counts the users with k scores above 0, which turns with any shift of the scores; here
+    Deviates: WarpRec counts the users with k scores above 0, which changes with any shift of the scores. Here
         an item is recommended unless its score is -inf.
     Source: Elliot's UserCoverageAtN; RecTools' SufficientReco.
 

@@ -1,8 +1,8 @@
 """Ranking metrics of readers who may stop at any rank (C/W/L): the average worth of the items looked at.
 
-A reader begins at the first rank and goes on from each with some chance, C. The value is what the items that
-are looked at are worth, over how many they are: the sum over ranks of L g over the sum of L, where an item is
-worth g and L, the product of C over all ranks before, is the chance that it is looked at.
+A reader begins at the first rank and continues from each rank with some chance, C. L, the product of C over
+all ranks before, is the chance that an item is looked at. An item is worth g. The value is the mean worth of
+the items looked at: the sum over ranks of L g over the sum of L.
 """
 
 from __future__ import annotations

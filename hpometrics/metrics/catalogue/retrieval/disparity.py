@@ -90,8 +90,8 @@ class SourceBias(BiasDistance):
     """Bias of the training interactions of groups of users towards groups of items: the distance to none.
 
     It belongs to the data alone and has no direction. Needs `Ranking(user_groups=..., item_groups=...,
-    seen=...)` and `users=`. It is the mean over pairs of groups of the distance to 1, which is no bias, or
-    that of one pair, `bias_disparity_bs(items=1, users=0)`; `bias_disparity_table` has them all.
+    seen=...)` and `users=`. It is the mean over pairs of groups of the distance to 1; at 1, there is no bias.
+    For one pair, write `bias_disparity_bs(items=1, users=0)`; `bias_disparity_table` has all pairs.
 
     Value: float from 0, no unit; nan when no pair of groups has a bias.
     Formula: mean of |bs - 1|, bs = share of group c in what users of group g have seen / its share in the

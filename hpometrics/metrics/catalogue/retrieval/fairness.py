@@ -270,8 +270,8 @@ class UserMADRating(UserGap):
     Value: float from 0, in units of the scores, 0 is best; nan when fewer than two groups have a user with a
         relevant item and a list.
     Formula: mean over pairs of groups of |difference of the groups' means of the mean score of the first k|.
-    Deviates: WarpRec gives 0 of fewer than two groups, and is nan where a list is shorter than k; a user who
-        comes twice counts twice.
+    Deviates: WarpRec gives 0 for fewer than two groups, and nan where a list is shorter than k. There, a user
+        who comes twice counts twice.
     Source: Deldjoo et al. 2021, User Modeling and User-Adapted Interaction 31; Zhu, Hu & Caverlee 2018, CIKM.
 
     >>> from hpometrics import Ranking

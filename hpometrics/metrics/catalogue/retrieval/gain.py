@@ -90,9 +90,9 @@ class RankingNDCG(RankingDCG):
     Formula: sum of gain / log2(rank + 1) over the first k, divided by the same of the grades sorted; gain is
         r, with `gain=exp` 2^r - 1, with `gain=warprec` 2^(r + 1) - 1, with `gain=binary` 1 if relevant.
     Deviates: the gain is linear in trec_eval, ranx and torchmetrics, exponential in LightGBM and
-        TensorFlow Ranking, 2^(r + 1) - 1 in WarpRec, whose manual says 2^r - 1; RecBole's is binary. The
-        spelling `nDCG` is WarpRec's and means its gain. torchmetrics and scikit-learn average over the orders
-        of equal scores.
+        TensorFlow Ranking, and binary in RecBole. In WarpRec it is 2^(r + 1) - 1, though its manual says
+        2^r - 1. The spelling `nDCG` is WarpRec's and means its gain. torchmetrics and scikit-learn average
+        over the orders of equal scores.
     Source: Jarvelin & Kekalainen 2002, ACM TOIS 20(4); exp: Burges et al. 2005, ICML; binary: Krichene &
         Rendle 2020, KDD.
 

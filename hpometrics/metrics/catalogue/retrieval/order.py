@@ -77,8 +77,8 @@ class MeanAveragePrecision(HitOrderMetric):
     Formula: mean over users of the sum, over relevant items among the first k, of hits@rank / rank; divided
         by min(relevant, k), with `norm=n` by relevant, with `norm=hits` by those found (0 where none is).
         Without k, over the whole ranking.
-    Deviates: the divisor is min(relevant, k) in WarpRec and RecBole, relevant in trec_eval and ranx, those
-        found in torchmetrics: of one list of 10, 0.031, 0.016 and 0.214.
+    Deviates: the divisor is min(relevant, k) in WarpRec and RecBole, relevant in trec_eval and ranx, and
+        those found in torchmetrics. One list of 10 then has 0.031, 0.016 and 0.214.
     Source: Harman 1992, TREC-1; Buckley & Voorhees 2000, SIGIR.
 
     >>> import torch

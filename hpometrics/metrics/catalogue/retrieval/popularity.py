@@ -228,7 +228,7 @@ class ACLT(_LongTail):
     """Number of items of a list of k that are in the long tail, averaged over users.
 
     The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
-    the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
+    the first of equally popular ones. The tail is the rest, none with `pop_ratio=1`. Users without a
     relevant item are left out.
 
     Value: float from 0, items, more is better, up to k; nan when no user has a relevant item.
@@ -251,7 +251,7 @@ class APLT(_LongTail):
     """Share of the items of a list of k that are in the long tail, averaged over users.
 
     The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
-    the first of equally popular ones; the tail is the rest, none with `pop_ratio=1`. Users without a
+    the first of equally popular ones. The tail is the rest, none with `pop_ratio=1`. Users without a
     relevant item are left out, as are those whose list is empty.
 
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item and a list.

@@ -34,7 +34,7 @@ class RankingPrecision(FoundMetric):
     Formula: mean over users of hits@k / k; with `shown=true` hits@k / min(k, length of the list), and 0 where
         there is no list.
     Deviates: RecTools and torchmetrics' `adaptive_k` divide by the number of candidates where it is below k,
-        as `shown=true`; ranx and ir_measures count users without a relevant item as 0, which is
+        as `shown=true`. ranx and ir_measures count users without a relevant item as 0, which is
         `Ranking(empty="neg")`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
 
