@@ -492,5 +492,5 @@ def test_the_guide_names_each_command_that_imports(name, foreign):
     call(*IMPORTING[name])
     assert Path("sprung").exists()
     guide = (Path(__file__).parents[2] / "docs/how-to/sweeps.md").read_text(encoding="utf8")
-    [sentence] = re.findall(r"Code that a file or a directory names is imported by (.*?);", guide, re.DOTALL)
+    [sentence] = re.findall(r"names code, and so does a run directory\. (.*?)\simport", guide, re.DOTALL)
     assert set(re.findall(r"`(.*?)`", sentence)) == {*IMPORTING}
