@@ -177,13 +177,13 @@ class EpochCloser:
         self.keeps_checkpoints = (
             not (directory is None and host is None) and spec.checkpoints is not Keep.NONE
         )
+        own_loggers = make_loggers(loggers if ranks.leads else (), home)
+        self._loggers = Loggers(own_loggers) if own_loggers else None
         self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), host if ranks.leads else None)
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
         self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
-        own_loggers = make_loggers(loggers if ranks.leads else (), home)
-        self._loggers = Loggers(own_loggers) if own_loggers else None
         self._checked_names: set[str] = set()
         self._created = self._epoch_began = time.perf_counter()
         self._seconds_before = 0.0  # of the epochs it goes on after

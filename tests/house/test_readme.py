@@ -412,7 +412,7 @@ def test_the_page_with_the_method_prints_the_power():
     """How often a single better contender is decided, as the benchmark wrote it."""
     gaps = [BENCHMARK["tables"][f"normal values, gap of {gap} deviations"] for gap in ("1", "1.5", "2", "3")]
     *some, last = (figure(gap[EXACT], "decided", ".0f") for gap in gaps)
-    assert f"it is decided in {', '.join(some)} and {last} % (equivalence 0)" in " ".join(METHOD)
+    assert f"is decided in {', '.join(some)} and {last} % (equivalence 0)" in " ".join(METHOD)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,9 @@ def test_a_title_is_the_name_as_it_was(tmp_path):
 
 
 def test_a_missing_package_is_an_error_before_the_first_epoch(tmp_path, monkeypatch):
-    """With the line that installs it."""
+    """With the line that installs it; the directory stays free for the next run."""
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(MissingExtraError, match=r"pip install tensorboardX"):
+    with pytest.raises(MissingExtraError, match=r"pip install tensorboardX") as refused:
         Run(metric=LOSS, directory=tmp_path, loggers=["tensorboard"])
+    assert refused.traceback and not list(tmp_path.iterdir())
+    Run(metric=LOSS, directory=tmp_path).close()
