@@ -260,7 +260,7 @@ class RowStore:
                 self._parts = tuple(map(part_of, self._tensors))
         end = self.rows + rows
         for store, part in zip(self._parts, parts, strict=True):
-            store[self.rows : end] = part_of(part) if isinstance(part, Tensor) else part
+            store[self.rows : end] = part if isinstance(part, np.ndarray) else part_of(part)
         self.rows = end
 
     def take(self) -> Outputs:
@@ -272,10 +272,8 @@ class RowStore:
 def _bytes_of(batch: Outputs) -> int:
     """Return the bytes of a batch and of what its rows become, such as probabilities of class logits."""
     size = _BYTES_OF_A_ROW * len(batch) + sum(x.element_size() * x.numel() for x in batch.tensors)
-    logits = batch.given.get(LOGITS)
-    if logits is None or batch.feature.type != CATEGORY:
-        return size
-    return size + logits.element_size() * logits.numel()
+    logits = batch.given.get(LOGITS) if batch.feature.type == CATEGORY else None
+    return size if logits is None else size + logits.element_size() * logits.numel()
 
 
 def _empty_rows(rows: int, like: Tensor, batch: Outputs) -> Tensor:
