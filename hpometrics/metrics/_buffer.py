@@ -12,6 +12,8 @@ import functools
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from copy import copy
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from torch import Tensor
 
 from ._checks import labels_of
 from ._device import on_host, without_autograd
-from .batch import Outputs
+from .batch import KEYWORDS, Outputs
 from .features import CATEGORY, LOGITS, PROBABILITIES
 from .retrieval.lists import Lists
 from .retrieval.ranking_batch import RankingBatch, rankings_in
@@ -62,10 +64,12 @@ class BatchBuffer:
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         members = list(statistics)
         self._regrouped = [statistic for statistic in members if statistic.regroups]
-        self._bounds = _highest(statistic.above for statistic in self._regrouped)
+        bounds = [bound for statistic in self._regrouped for bound in statistic.above.items()]
+        self._bounds = dict(sorted(bounds, key=itemgetter(1)))  # the highest of each name
         self._rankings = RankingBuffer(statistic for statistic in members if statistic.joins)
         self._direct = [statistic for statistic in members if not (statistic.regroups or statistic.joins)]
         self._learned: RowStore | None = None  # for batches like the last that passed every check
+        self._taught: RowStore | None = None  # for a first batch like one of another buffer
         self.reset()
 
     def reset(self) -> None:
@@ -76,6 +80,12 @@ class BatchBuffer:
         if self._store is not None:
             self._store.clear()
 
+    def learn_from(self, other: BatchBuffer) -> None:
+        """Accept a first batch like those that a buffer of equal statistics has validated."""
+        if other._learned is not None:
+            self._taught = copy(other._learned)
+            self._taught.clear()
+
     def add_similar(self, tensors: Mapping[str, Any]) -> int:
         """Add a small batch without validation if it is sound and has the signature of a validated one.
 
@@ -85,13 +95,17 @@ class BatchBuffer:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        store = self._store
+        is_first = self._store is None
+        store = self._taught if is_first and not self.batches else self._store
         if store is None or not (parts := store.parts_of(tensors)) or not self._lie_within_bounds(tensors):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
             self._count_directly(store.batch_of(tensors))
-        if self._regrouped and store.takes(rows):
+        if is_first:  # it is counted at once, as one that was validated
+            self._store = self._learned = store
+            self._count_outside_autograd(store.batch_of(tensors))
+        elif self._regrouped and store.takes(rows):
             self._store_rows(store, parts, rows)
         elif self._regrouped:
             self._count_stored(store)
@@ -106,7 +120,8 @@ class BatchBuffer:
 
     def _lie_within_bounds(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether every value of sound tensors is one that no statistic that regroups could refuse."""
-        return all(tensors[name].min().item() > bound for name, bound in self._bounds.items())
+        bounds = self._bounds.items()
+        return not bounds or all(tensors[name].min().item() > bound for name, bound in bounds)
 
     def accepts(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether `add_similar` would add the batch and no statistic could refuse it."""
@@ -150,10 +165,10 @@ class BatchBuffer:
 
     def flush(self) -> None:
         """Count the stored rows; whoever reads, moves or merges the statistics calls this first."""
+        self._taught = None
         if self._rankings.statistics:
             self._rankings.flush()
-        if self._store is not None:
-            self._flush_rows()
+        self._flush_rows()
 
     def _flush_rows(self) -> None:
         if self._store is not None:
@@ -188,14 +203,6 @@ class BatchBuffer:
         for block in batch.blocks(_BLOCK_ELEMENTS) if batch.kind is not None else (batch,):
             for statistic in self._regrouped:
                 statistic.update(block)
-
-
-def _highest(bounds: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    highest: dict[str, float] = {}
-    for named in bounds:
-        for name, bound in named.items():
-            highest[name] = max(bound, highest.get(name, bound))
-    return highest
 
 
 class RowStore:
@@ -248,13 +255,12 @@ class RowStore:
         if not self._parts:
             # a tensor made in inference mode could not be written to outside
             with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
-                self._tensors = tuple(
-                    [_empty_rows(self._capacity, x, self._empty) for x in self._empty.tensors]
-                )
+                like = self._empty
+                self._tensors = tuple([_empty_rows(self._capacity, x, like) for x in like.tensors])
                 self._parts = tuple(map(part_of, self._tensors))
         end = self.rows + rows
         for store, part in zip(self._parts, parts, strict=True):
-            store[self.rows : end] = part_of(part) if isinstance(part, Tensor) else part
+            store[self.rows : end] = part if isinstance(part, np.ndarray) else part_of(part)
         self.rows = end
 
     def take(self) -> Outputs:
@@ -266,10 +272,8 @@ class RowStore:
 def _bytes_of(batch: Outputs) -> int:
     """Return the bytes of a batch and of what its rows become, such as probabilities of class logits."""
     size = _BYTES_OF_A_ROW * len(batch) + sum(x.element_size() * x.numel() for x in batch.tensors)
-    logits = batch.given.get(LOGITS)
-    if logits is None or batch.feature.type != CATEGORY:
-        return size
-    return size + logits.element_size() * logits.numel()
+    logits = batch.given.get(LOGITS) if batch.feature.type == CATEGORY else None
+    return size if logits is None else size + logits.element_size() * logits.numel()
 
 
 def _empty_rows(rows: int, like: Tensor, batch: Outputs) -> Tensor:
@@ -384,17 +388,16 @@ def _without_rows(batch: RankingBatch) -> RankingBatch:
 
 
 class TensorSignature(NamedTuple):
-    """The name, dtype, device and width of a tensor and, of labels, the largest label."""
+    """The name, dtype and width of a tensor and, of labels, the largest label."""
 
     name: str
     dtype: torch.dtype
-    device: torch.device
     width: torch.Size
     top: float | None
 
 
 class BatchSignature:
-    """The names, dtypes, devices, widths and label ranges of a batch that passed every check.
+    """The names, dtypes, widths and label ranges of a batch that passed every check.
 
     Only batches on the CPU have one, and only those with plain tensors whose values are checked by one look
     at each: finite logits and numbers, labels in range. All other batches are always validated.
@@ -417,7 +420,7 @@ class BatchSignature:
             if is_label and tensor.is_floating_point():
                 return None
             largest = top if is_label else None
-            tensors.append(TensorSignature(str(name), tensor.dtype, tensor.device, tensor.shape[1:], largest))
+            tensors.append(TensorSignature(str(name), tensor.dtype, tensor.shape[1:], largest))
         return cls(tensors)
 
     def parts_of(self, tensors: Mapping[str, Any], max_rows: int) -> list[Part]:
@@ -425,30 +428,31 @@ class BatchSignature:
 
         The outputs come first and the target last.
         """
-        if tensors.keys() != self._names:
+        if tensors.keys() != self._names and _passed(tensors) != self._names:
             return []
         parts: list[Part] = []
-        part: Part
         rows = 0
-        for name, dtype, device, width, top in self._tensors:
+        for name, dtype, width, top in self._tensors:
             tensor = tensors[name]
-            if type(tensor) is not Tensor or tensor.dtype != dtype or tensor.device != device:
+            if type(tensor) is not Tensor or tensor.dtype != dtype or not tensor.is_cpu:
                 return []
             if tensor.layout is not torch.strided or tensor.is_neg():
                 return []
             shape = tensor.shape
-            if not shape or shape[1:] != width or not 0 < shape[0] <= max_rows or rows not in (0, shape[0]):
+            rows = rows or (shape[0] if shape else 0)
+            if shape != (rows, *width) or not 0 < rows <= max_rows:
                 return []
-            rows = shape[0]
-            if len(shape) == 1 and rows <= SHORT_LIST:
-                part, sound = tensor, _is_sound_list(tensor.tolist(), top)
-            else:
-                part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
-                sound = _is_sound(tensor, part, top)
-            if not sound:
+            part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
+            is_list = len(shape) == 1 and rows <= SHORT_LIST
+            if not (_is_sound_list(part.tolist(), top) if is_list else _is_sound(tensor, part, top)):
                 return []
             parts.append(part)
         return parts
+
+
+def _passed(tensors: Mapping[str, Any]) -> set[str]:
+    """Return the names of the arguments that are not None; an unknown one counts in any case."""
+    return {name for name, value in tensors.items() if value is not None or name not in KEYWORDS}
 
 
 def outside_of_autograd(tensor: Tensor) -> Tensor:

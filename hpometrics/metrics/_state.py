@@ -28,7 +28,7 @@ from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 _CONSTANTS = {bool, int, float, str, type(None), type, FunctionType, torch.dtype, torch.device}
-_MEASURED = ("_statistics", "_batch_buffer", "_validator")
+_MEASURED = ("_statistics", "_batch_buffer", "_validator", "_computed", "_forward_cache")
 _NOTHING = dict.fromkeys(_MEASURED)
 _CONTAINERS = {dict, list, set, OrderedDict}
 _REGISTERED = (Tensor, torch.nn.Module)
@@ -101,10 +101,9 @@ class StatefulMetric(torchmetrics.Metric):
 
     def share(self, statistics: Mapping[str, Statistic], buffer: BatchBuffer | None = None) -> None:
         """Use statistics of a collection in place of its own; the collection updates them."""
-        self._batch_buffer = buffer
-        self._statistics = dict(statistics)
-        self.kept_by_others = True
-        disable_sync(self)
+        self.__dict__.update(  # a module's __setattr__ would cost more for each
+            _batch_buffer=buffer, _statistics=dict(statistics), kept_by_others=True, _to_sync=False
+        )
 
     def statistic(self, kind: type[S], name: str | None = None) -> S:
         """Return its statistic of a class, by name if it has several of the class."""
@@ -208,12 +207,12 @@ class StatefulMetric(torchmetrics.Metric):
         measured = {name: own[name] for name in _MEASURED}
         own.update(_NOTHING)
         try:
-            copy = deepcopy(self)
+            copy = self.__deepcopy__({})
         finally:
             own.update(measured)
-        copy._validator = BatchValidator(policy)
-        copy.kept_by_others, copy._to_sync = False, True
-        copy.reset()
+        copy.__dict__.update(_validator=BatchValidator(policy), kept_by_others=False, _to_sync=True)
+        if copy.resets_itself:
+            copy.reset()
         copy.forget()
         return copy
 

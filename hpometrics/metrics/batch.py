@@ -52,6 +52,8 @@ _PLAIN = {
 _NUMBERS = (bool, int, float, complex, np.number, np.bool_, Tensor)
 _MISSING = ("NAType", "NaTType")  # of pandas
 
+KEYWORDS = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
+"""The keyword arguments of an update that a batch reads itself; all others are extras."""
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 """The name, dtype, shape of a row and device of each tensor of a batch."""
 

@@ -14,7 +14,7 @@ from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, Stat
 from ._buffer import BatchBuffer
 from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator, NonFinite, batch_of
-from .batch import Outputs
+from .batch import KEYWORDS, Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, facts_table, overrides_update
 from .registry.groups import expand
@@ -27,7 +27,6 @@ from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues
 
 MetricLike = str | MetricName | Metric | type[Metric]
-KEYWORDS = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
 
 
 class MetricCollection:
@@ -176,7 +175,12 @@ class MetricCollection:
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
         }  # fmt: skip
-        arguments = {name: value for name, value in arguments.items() if value is not None or name in extras}
+        self.add_batch(
+            {name: value for name, value in arguments.items() if value is not None or name in extras}
+        )
+
+    def add_batch(self, arguments: Mapping[str, Any]) -> None:
+        """Add one batch, by the keyword arguments of `update`."""
         if not self._alone and (rows := self._batch_buffer.add_similar(arguments)):
             self._count(rows)
         else:
@@ -234,6 +238,10 @@ class MetricCollection:
         """Return an empty collection of the same metrics, and of further ones if there are any."""
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
+
+    def learn_from(self, other: MetricCollection) -> None:
+        """Accept a first batch like one that another collection of the same metrics has validated."""
+        self._batch_buffer.learn_from(other._batch_buffer)
 
     def readable(self, metrics: Iterable[MetricLike], **tensors: Any) -> tuple[Metric, ...]:
         """Create those of further metrics that can measure batches like this one.
@@ -330,9 +338,7 @@ class MetricCollection:
 
     def _count(self, rows: int) -> None:
         """Count added rows and drop the computed values."""
-        if (
-            self._batch_buffer.members_changed
-        ):  # to visit forty metrics takes longer than to measure some of them
+        if self._batch_buffer.members_changed:  # to visit all takes longer than to measure some of them
             for metric in self._metrics.values():
                 metric.count_updates(0)
         self._values = None
@@ -450,7 +456,7 @@ def metric_of(metric: MetricLike, output: OutputFeature | None) -> Metric:
         raise StateError(
             f"{member.name} has already measured or belongs to another collection; pass a new metric"
         )
-    if output is not None:
+    if output is not None and member._output is not output:  # as that of a copy is
         types = registered_types(type(member))
         if types and output.type not in types:
             raise MetricInputError(f"{member.name} is a metric of {', '.join(types)}, the output is {output}")

@@ -272,7 +272,7 @@ class TaskCollection:
             self._live[task] = self._empty(self._fitting(rows))
         live = self._live[task]
         try:
-            live.update(**rows)
+            live.add_batch(rows)
         except NonFiniteError:
             raise
         except MetricInputError:
@@ -280,7 +280,7 @@ class TaskCollection:
             narrow = self._narrow(live, [metric.name for metric in further])
             if narrow is live:
                 raise
-            narrow.update(**rows)
+            narrow.add_batch(rows)
             self._live[task] = narrow
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
@@ -373,8 +373,14 @@ class TaskCollection:
 
     def _empty(self, like: MetricCollection) -> MetricCollection:
         """Return a collection of the same metrics with nothing measured."""
-        spare = self._spare.get(like.names)
-        return spare.pop() if spare else like.fresh()
+        if spare := self._spare.get(like.names):
+            return spare.pop()
+        empty = like.fresh()
+        for other in self._live.values():
+            if other.names == empty.names:
+                empty.learn_from(other)
+                break
+        return empty
 
     def _fitting(self, rows: Mapping[str, Any]) -> MetricCollection:
         """Return an empty collection of the metrics and of the optional ones that can read these rows."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RunError
-from ..metrics._buffer import outside_of_autograd
+from ..metrics._buffer import part_of
 from ..metrics.additive import Additive
 from ..metrics.multitask import by_task
 from ..metrics.registry.names import MetricName
@@ -115,12 +115,12 @@ class EpochMeter:
             if any(collection.names for collection in collections.values()):  # nan without a batch
                 self._split(split)
 
-    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None, by: Any = None) -> None:
+    def update(self, split: str, tensors: dict[str, Any], examples: Any = None, by: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the epoch of its task.
 
         Args:
             split: one of `SPLITS`.
-            tensors: what the collection is given.
+            tensors: the keywords of the update, from which `feature` and `task` are removed.
             examples: the user's entry for each row.
             by: what each row belongs to.
 
@@ -128,28 +128,28 @@ class EpochMeter:
             RunError: the split or output does not exist, or nothing is measured on it.
             MetricInputError: the batch is not what the metrics read.
         """
-        keywords = dict(tensors)
-        feature, task = keywords.pop("feature", None), keywords.pop("task", None)
+        feature, task = tensors.pop("feature", None), tensors.pop("task", None)
         metrics = self._splits.get(split) or self._split(split)
         key, live = metrics.find(feature)
-        parts, counts = {}, {}
-        for of, own in by_task(task, keywords):
+        parts, counts, rows = {}, {}, 0
+        for of, own in by_task(task, tensors):
             counts[of], parts[of] = self._throughput.read(own, live.output)
-        ids = None if by is None else ids_of(by, sum(count.rows for count in counts.values()))
-        metrics.update(key, parts, keywords)
+            rows += counts[of].rows
+        ids = None if by is None else ids_of(by, rows)
+        metrics.update(key, parts, tensors)
         for of, count in counts.items():
             self._throughput.add(count, split, of, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
-                self._digest.add(keywords.get("target"), feature)
+                self._digest.add(tensors.get("target"), feature)
         if split in self._rows and not metrics.void:
             by_part = {of: own["ids"] for of, own in by_task(task, {"ids": ids})}
             self._rows[split].add(key, parts, by_part)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
-        self.logged.last_batches[split] = LastBatch(task, sum([count.rows for count in counts.values()]))
+        self.logged.last_batches[split] = LastBatch(task, rows)
         if self.watches is not None:
             self.watches.timer.mark(split)
 
@@ -374,7 +374,7 @@ class TargetDigest:
         self._rows = 0
         self._total: int | Tensor = 0
         self._readable = True
-        self._waiting: dict[tuple[Any, ...], list[Tensor]] = {}  # by output, type and width
+        self._waiting: dict[tuple[Any, ...], list[bytes]] = {}  # by output, type and width
         self._waiting_elements = 0
 
     def add(self, target: Any, output: str | None = None) -> None:
@@ -388,10 +388,10 @@ class TargetDigest:
         """
         if not self._readable:
             return
-        if type(target) is Tensor and _can_wait(target):
-            kind = output, target.dtype, target.shape[1:]
-            self._waiting.setdefault(kind, []).append(outside_of_autograd(target).clone())
-            self._waiting_elements += target.numel()
+        if type(target) is Tensor and _can_wait(target) and isinstance(part := part_of(target), np.ndarray):
+            kind = output, part.dtype, part.shape[1:]
+            self._waiting.setdefault(kind, []).append(part.tobytes())
+            self._waiting_elements += part.size
             if self._waiting_elements > _AT_ONCE:
                 self._add_waiting()
         else:
@@ -406,8 +406,8 @@ class TargetDigest:
         self._total = self._total + _mix(hashes + zlib.crc32((output or "").encode())).sum()
 
     def _add_waiting(self) -> None:
-        for (output, *_), targets in self._waiting.items():
-            self._add_now(torch.cat(targets), output)
+        for (output, dtype, width), targets in self._waiting.items():
+            self._add_now(np.frombuffer(b"".join(targets), dtype).reshape(-1, *width), output)
         self._waiting, self._waiting_elements = {}, 0
 
     def sums(self) -> tuple[int, int] | None:
@@ -435,7 +435,7 @@ def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
 def _can_wait(target: Tensor) -> bool:
     """Return whether a tensor is small and plain, so that it may be copied and read with others."""
     plain = target.is_cpu and target.layout is torch.strided and not target.is_nested
-    return plain and target.ndim > 0 and target.numel() <= _SMALL
+    return plain and target.ndim > 0 and 0 < target.numel() <= _SMALL
 
 
 def _hashes_of(target: Any) -> Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isclass
 from numbers import Real
@@ -33,7 +33,7 @@ _MOST_NAMES = 8  # of values that a message lists
 _MIXED = "some recorded values name a task and some do not; pass task= with each"
 
 
-@dataclass
+@dataclass(slots=True)
 class LastBatch:
     """The last update of a split, which local values are about.
 
@@ -45,7 +45,7 @@ class LastBatch:
 
     task: Tasks
     rows: int
-    names: set[str] = field(default_factory=set)
+    names: frozenset[str] = frozenset()
 
     def add(self, name: str, count: int) -> None:
         """Record that a name has a number of values for this batch.
@@ -62,7 +62,7 @@ class LastBatch:
             raise RunError(
                 f"record_local({name!r}): this batch already has its values; call it once per batch"
             )
-        self.names.add(name)
+        self.names |= {name}
 
 
 class LoggedValues:

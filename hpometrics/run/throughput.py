@@ -83,6 +83,8 @@ class _Sums:
 
     def add(self, counts: BatchCounts, feature: str | None) -> None:
         self.examples[feature] = self.examples.get(feature, 0) + counts.rows
+        if not counts.totals:  # as in most updates
+            return
         for name, total in counts.totals.items():
             self.totals[name] = self.totals.get(name, 0) + total
             self.rows[name] = self.rows.get(name, 0) + counts.rows

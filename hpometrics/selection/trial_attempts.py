@@ -49,7 +49,8 @@ class TrialAttempts:
             trial: its record before; None before its first run.
             run: the record of the run alone.
         """
-        base = run = replace(run, cost=self._logged_cost(trial, run))
+        cost = self._logged_cost(trial, run)
+        base = run = run if cost == run.cost else replace(run, cost=cost)
         repeats: tuple[Repeat, ...] = ()
         if trial is not None:
             repeats = trial.repeats

@@ -9,9 +9,11 @@ import torch
 
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics._validation import BatchValidator
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.multitask import TaskCollection
 from hpometrics.metrics.registry.names import MetricName
+from hpometrics.testing import cut, draw
 
 TARGET = torch.tensor([1, 0, 1, 0])
 DECIDED = {"predictions": torch.tensor([1, 0, 0, 0]), "target": TARGET}
@@ -96,7 +98,7 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
 
 
 def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
-    """Of the first, the whole and both parts go through every check; of the second nothing does."""
+    """Of the first, the whole and the first task go through every check; of the second nothing does."""
     looks, admit = [], BatchValidator.validate
     monkeypatch.setattr(
         BatchValidator, "validate", lambda gate, *args: looks.append(len(args[0])) or admit(gate, *args)
@@ -105,7 +107,7 @@ def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
     batch = {"predictions": torch.tensor([0, 1, 1]), "target": torch.tensor([0, 1, 0])}
     for _ in range(2):
         panel.update(task=["a", "b", "b"], **batch)
-    assert looks == [3, 1, 2]
+    assert looks == [3, 1]
     assert {name: value.item() for name, value in panel.compute().items()} == {
         "a/accuracy": 1.0, "b/accuracy": 0.5, "accuracy": 0.75,
     }  # fmt: skip
@@ -119,3 +121,70 @@ def test_a_glance_does_not_let_a_wrong_label_through():
     with pytest.raises(MetricInputError, match="7"):
         panel.update(**given, target=torch.tensor([1, 7]))
     assert panel.compute()["a/accuracy"] == 1.0
+
+
+@pytest.fixture
+def validated(monkeypatch):
+    """The sizes of the batches that were validated."""
+    sizes: list[int] = []
+    validate = BatchValidator.validate
+    monkeypatch.setattr(
+        BatchValidator,
+        "validate",
+        lambda own, batch, *rest: (sizes.append(len(batch)), validate(own, batch, *rest))[1],
+    )
+    return sizes
+
+
+def test_the_first_batch_of_a_task_is_known_from_another_task(validated):
+    """One batch is validated for all; every value is that of a collection alone, to the last bit."""
+    measured, alone = TaskCollection(["log_loss", "ece"], Category(4)), {}
+    for number, batch in enumerate(cut(draw(Category(4), 60), [5] * 12)):
+        task = f"t{number % 3}"
+        own = alone.setdefault(task, MetricCollection(["log_loss", "ece"], Category(4)))
+        own.update(**batch)
+        measured.update(task=task, **batch)
+    assert validated == [5] * 4  # of each collection alone, and of the first task
+    values = measured.compute()
+    for task, own in alone.items():
+        assert {name: values[f"{task}/{name}"] for name in own.names} == own.compute()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"logits": torch.zeros(2, 4), "target": torch.tensor([0, 4])}, "must be in 0..3"),
+        ({"logits": torch.full((2, 4), math.inf), "target": torch.tensor([0, 1])}, "nan or infinite"),
+        ({"logits": torch.zeros(2, 3), "target": torch.tensor([0, 1])}, "expects 4 in the last dimension"),
+    ],
+    ids=["label", "infinite", "width"],
+)
+def test_the_first_batch_of_a_further_task_may_be_refused(batch, message):
+    """As if there were no other task; the next batch counts."""
+    measured = TaskCollection(["accuracy"], Category(4))
+    measured.update(task="a", logits=torch.eye(4), target=torch.arange(4))
+    with pytest.raises(MetricInputError, match=message):
+        measured.update(task="b", **batch)
+    measured.update(task="b", logits=torch.eye(4), target=torch.arange(4).flip(0))
+    assert measured.compute() == {"a/accuracy": 1, "b/accuracy": 0, "accuracy": 0.5}
+
+
+def test_what_is_known_of_another_task_ends_with_a_merge(validated):
+    """What was merged may not fit the next batch, so that one is validated."""
+    one, other = (TaskCollection(["accuracy"], Category()) for _ in range(2))
+    one.update(task="a", logits=torch.eye(4), target=torch.arange(4))
+    other.update(task="b", logits=torch.eye(5), target=torch.arange(5))
+    one.merge_state(other.state_dict())
+    one.update(task="b", logits=torch.eye(4), target=torch.arange(4))
+    assert validated == [4, 5, 4]
+    assert one.measured["b"]["accuracy"].matrix.sum() == 9
+
+
+def test_an_argument_of_none_is_not_passed(validated):
+    """A batch with it is like one without it; an unknown one is refused, whatever it is."""
+    measured, batch = TaskCollection(["accuracy"], Category(4)), draw(Category(4), 8)
+    for weight in ({}, {"sample_weight": None}, {"sample_weight": None, "probabilities": None}):
+        measured.update(**batch, **weight)
+    assert validated == [8] and measured.measured[None].rows == 24
+    with pytest.raises(MetricInputError, match="accepts weights"):
+        measured.update(**batch, weights=None)

@@ -15,7 +15,14 @@ from torchmetrics.utilities.data import dim_zero_mean, dim_zero_sum
 from hpometrics.metrics import _state as state
 from hpometrics.metrics.metric import Metric
 
-PRIVATES = ("_computed", "_reductions", "_to_sync", "_update_count", "_update_signature")
+PRIVATES = (
+    "_computed",
+    "_forward_cache",
+    "_reductions",
+    "_to_sync",
+    "_update_count",
+    "_update_signature",
+)
 FORMER = ("_defaults",)  # which have a public name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -32,12 +33,12 @@ class Counts:
     fn: Tensor
     tn: Tensor
 
-    @property
+    @cached_property
     def support(self) -> Tensor:
         """Rows whose target is the class."""
         return self.tp + self.fn
 
-    @property
+    @cached_property
     def present(self) -> Tensor:
         """Whether each class occurs in target or predictions, bool."""
         return self.tp + self.fp + self.fn > 0
