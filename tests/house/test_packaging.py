@@ -112,7 +112,11 @@ def test_a_wheel_is_the_package_alone(wheel, tracked):
     """Without what only writes the documentation, and small."""
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     absent = {f"hpometrics/{name.replace('.', '/')}.py" for name in left_out()}
-    assert packed == {name for name in tracked if name.startswith("hpometrics/")} - absent
+    (license_file,) = (name for name in tracked if name.endswith("/plotly-LICENSE.txt"))
+    assert packed == {name for name in tracked if name.startswith("hpometrics/")} - absent - {license_file}
+    assert any(name.endswith(f".dist-info/licenses/{license_file}") for name in wheel.namelist())
+    sums = [one.CRC for one in wheel.infolist() if one.file_size]
+    assert len(sums) == len(set(sums)), "a file is packed twice"
     assert Path(wheel.filename).stat().st_size <= LARGEST
 
 
