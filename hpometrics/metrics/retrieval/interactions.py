@@ -230,7 +230,32 @@ def _parse(data: Any, name: str) -> Interactions:
     raise MetricInputError(f"{name} is {_FORMS}; got {type(data).__name__}{shape}")
 
 
+def flagged(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the indices of the set flags of a flattened array, ascending, of which few are expected.
+
+    Flags are first read eight at a time: one in seventy is set, and with branch prediction each costs several
+    times as much as a word of eight without any.
+
+    >>> flagged(np.arange(12) % 5 == 1).tolist()
+    [1, 6, 11]
+    """
+    flat = flags.reshape(-1)
+    whole = len(flat) // 8 * 8
+    words = flat[:whole].view(np.uint64)
+    some = np.flatnonzero(words != 0)
+    inside = np.flatnonzero(words.take(some).view(np.bool_))
+    indices: npt.NDArray[np.int64] = some.take(inside >> 3)
+    indices *= 8
+    indices += inside & 7
+    return indices if whole == len(flat) else np.append(indices, whole + np.flatnonzero(flat[whole:]))
+
+
 def _from_dense(matrix: Tensor) -> Interactions:
+    if matrix.dtype is torch.bool and on_host(matrix):
+        places, (rows, width) = flagged(matrix.numpy()), matrix.shape
+        offsets = places.searchsorted(np.arange(rows + 1) * width)
+        items = places - np.repeat(np.arange(rows) * width, np.diff(offsets))
+        return Interactions(torch.from_numpy(offsets), torch.from_numpy(items))
     positions = matrix.nonzero()
     counts = torch.bincount(positions[:, 0], minlength=len(matrix))
     plain = matrix.dtype is torch.bool
