@@ -277,7 +277,7 @@ class Reference(Metric):
         if self.row.sums is None or not on_host(batch.target):
             return None
         self._out_of_range(batch)
-        return self.row.sums(self._inputs_of(batch), self.params)
+        return self.row.sums(MetricInputs(batch[self.row.inputs], batch.answer, {}), self.params)
 
     def _value_of_sums(self) -> Tensor | None:
         """Return the value that follows from the sums alone; None where only the class can compute it."""
