@@ -354,6 +354,9 @@ class Sums(NumberStatistic[list[float]], Kept):
         self._add_up, self._as_tensors = numbers, state
         self._sums = f"sums: {of}"
 
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Sums", "Kept", 1)  # the label of the states that `Kept` stored
+
     def tensors_of(self, numbers: list[float]) -> NamedTensors:
         """Return the state that plain numbers stand for."""
         return self._as_tensors(numbers)

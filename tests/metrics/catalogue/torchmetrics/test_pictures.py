@@ -176,4 +176,5 @@ def test_plain_sums_are_joined_with_those_of_another_metric(name):
     part.merge(other)
     part.load_state_dict(part.state_dict())
     part.update(*batches[3])
+    assert part.kept["states"].label == f"Kept(of='states of {name}')"  # as in the files of earlier versions
     assert part.compute().item() == pytest.approx(whole.compute().item(), rel=1e-12)
