@@ -105,10 +105,10 @@ def _count_around(values: Floats, own: Floats) -> tuple[int, list[int]]:
     for begin in range(0, len(values), _IN_CACHE):
         some = values[begin : begin + _IN_CACHE]
         flag = flags[: len(some)]
-        hidden += np.count_nonzero(np.equal(some, -np.inf, out=flag))
+        hidden += int(np.count_nonzero(np.equal(some, -np.inf, out=flag)))
         for place, score in enumerate(own):
-            below = np.count_nonzero(np.less(some, score, out=flag))
-            twice[place] += below + np.count_nonzero(np.less_equal(some, score, out=flag))
+            below = int(np.count_nonzero(np.less(some, score, out=flag)))
+            twice[place] += below + int(np.count_nonzero(np.less_equal(some, score, out=flag)))
     return hidden, twice
 
 

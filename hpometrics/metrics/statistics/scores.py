@@ -341,7 +341,7 @@ def _at_places(values: Values, first: int, last: int) -> tuple[Any, Any]:
         low = sample[place - margin] if place >= margin else -np.inf
         high = sample[place + margin] if place + margin < len(sample) else np.inf
         between = values[(values >= low) & (values <= high)]
-        below = np.count_nonzero(values < low)
+        below = int(np.count_nonzero(values < low))
         if below <= first and last < below + len(between):
             values, begin = between, below
     ordered = np.partition(values, [first - begin, last - begin])

@@ -20,7 +20,7 @@ _SORTED, _SORTED_ON_DEVICE = 1 << 18, 1 << 26
 
 
 class LabelRanks(NamedTuple):
-    """What the order of the labels of each row is worth, (N,) float64 each.
+    """The values of the order of the labels of each row, (N,) float64 each.
 
     Attributes:
         reach: how many labels score at least as high as the row's lowest-scoring own label.
@@ -41,7 +41,7 @@ def label_ranks(batch: Outputs) -> LabelRanks:
     labels = scores.shape[1]
     rows = max(1, (_SORTED if on_host(scores) else _SORTED_ON_DEVICE) // max(1, labels))
     known = torch.full((len(scores),), labels, device=scores.device) if mask is None else mask.sum(1)
-    parts = zip(*(part.split(rows) for part in (scores, batch.outcome.bool(), known)), strict=True)
+    parts = zip(*(torch.split(part, rows) for part in (scores, batch.outcome.bool(), known)), strict=True)
     return LabelRanks(*map(torch.cat, zip(*(_ranks_of(*part) for part in parts), strict=True)))
 
 

@@ -43,6 +43,7 @@ class MetricInputs(NamedTuple):
 Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
 Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]
 Sums = Callable[[MetricInputs, Mapping[str, Any]], list[float] | None]
+ByRow = Callable[[MetricInputs, Mapping[str, Any]], Tensor | None]
 OfSums = Callable[[Tensor, Mapping[str, Any]], Tensor]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
@@ -150,7 +151,7 @@ class Row:
     make: Make = construct
     sums: Sums | None = None
     of_sums: OfSums | None = None
-    by_row: Sums | None = None
+    by_row: ByRow | None = None
     keeps: Literal["states", "lists", "rows"] = "states"
     wide: bool = True
     highest: float | None = None
