@@ -200,6 +200,8 @@ class BatchBuffer:
             self._count(batch)
 
     def _count(self, batch: Outputs) -> None:
+        if not self._regrouped:
+            return
         for block in batch.blocks(_BLOCK_ELEMENTS) if batch.kind is not None else (batch,):
             for statistic in self._regrouped:
                 statistic.update(block)

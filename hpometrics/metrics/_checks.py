@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
-from ._derive import class_dim
+from ._derive import class_dim, expected_pass
 from ._device import on_host
 from .batch import Outputs
 from .features import (
     BINARY,
     CATEGORY,
     CLUSTERS,
+    LOGITS,
     MASK,
     NUMBER,
     PREDICTIONS,
@@ -112,7 +113,8 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
     """Yield the checks of the values of one batch; no value is read from a device here."""
     for name, output in batch.given.items():
         if output.is_floating_point():
-            yield _finite(output, str(name))
+            found = expected_pass(batch) if name is LOGITS else None
+            yield _finite(output, str(name), known=found is not None and found.finite)
         if name is PROBABILITIES:
             yield from _probability_checks(output, "probabilities", batch.feature)
     if PREDICTIONS in batch.given and batch.feature.type in _OF_LABELS:
@@ -232,7 +234,7 @@ def _shape_hint(output: Tensor, target: Tensor, feature: OutputFeature) -> str:
     return ""
 
 
-def _finite(values: Tensor, name: str) -> Check:
+def _finite(values: Tensor, name: str, known: bool = False) -> Check:
     rule = f"{name} must be finite numbers, not nan or infinite"
 
     def explain() -> str:
@@ -240,7 +242,8 @@ def _finite(values: Tensor, name: str) -> Check:
         first = int(bad.reshape(-1).nonzero()[0])
         return f"{name} hold {int(bad.sum())} values that are nan or infinite, the first at position {first}"
 
-    if on_host(values) and math.isfinite(values.sum().item()):  # in one pass; an overflow is looked at again
+    # in one pass; an overflow is looked at again
+    if known or (on_host(values) and math.isfinite(values.sum().item())):
         return Check(False, rule, explain)
     return Check(read((~values.isfinite()).any()), rule, explain, NonFiniteError)
 

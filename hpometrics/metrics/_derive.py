@@ -131,6 +131,8 @@ _SHORT = 64  # classes up to which log_softmax over the first dimension of a cop
 _LOG_2 = math.log(2)
 _HALF = (torch.float16, torch.bfloat16)
 _WIDENED = 1 << 18  # scores in half precision that are widened at a time
+_MANY = 1 << 12  # classes above which logits are read once, by their check
+_AT_ONCE, _AT_ONCE_ON_DEVICE = 1 << 19, 1 << 26  # logits that are read at a time
 _WHOLE = 64  # a multiple of every width that a processor computes at once
 
 
@@ -260,12 +262,86 @@ def predictions_of(batch: Batch) -> Tensor:
     """Return the predictions of the batch, or those that its scores decide."""
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS]
+    found = expected_pass(batch)
+    if found is not None and found.largest is not None:
+        return found.largest.view(batch.given[LOGITS].shape[:-1])
     if batch.feature.type in _SOFTMAX and batch.given:
         scores = batch.given[LOGITS if LOGITS in batch.given else PROBABILITIES]
         return _largest(scores, class_dim(batch.feature))
     if batch.feature.type in _SIGMOID:
         return _decide(batch)
     raise MetricInputError(underivable(PREDICTIONS, batch.given, batch.feature))
+
+
+class LogitsPass(NamedTuple):
+    """The result of one pass over class logits, (rows, classes).
+
+    Attributes:
+        finite: whether all logits are finite; False on a device, and where their sum overflows.
+        largest: (rows,) the class of the largest logit, the first of equals; None if it was not requested.
+        losses: (rows, labels) -log p of some classes of each row; None if none were requested.
+    """
+
+    finite: bool
+    largest: Tensor | None
+    losses: Tensor | None
+
+
+def expect(batch: Batch, reads: frozenset[str]) -> None:
+    """Note what metrics will read of logits of many classes, so that one pass both checks and derives it.
+
+    Args:
+        batch: the batch, before any check.
+        reads: `largest`, `losses`, both, or nothing.
+    """
+    logits = batch.given.get(LOGITS) if reads and batch.feature.type in (CATEGORY, SEQUENCE, TEXT) else None
+    if logits is None or logits.ndim < 2 or logits.shape[-1] <= _MANY or not batch.has_target:
+        return
+    if on_host(logits) and logits.is_floating_point() and logits.is_contiguous():
+        batch.block("expected", lambda _: reads)
+
+
+def expected_pass(batch: Batch) -> LogitsPass | None:
+    """Return the one pass over the logits of a batch of the right shapes; None if nothing expects it."""
+    reads: frozenset[str] = batch.block("expected", lambda _: frozenset())
+    return batch.block("expected pass", lambda batch: _expected_pass(batch, reads)) if reads else None
+
+
+def _expected_pass(batch: Batch, reads: frozenset[str]) -> LogitsPass:
+    logits, labels = batch.given[LOGITS], None
+    if "losses" in reads:  # labels out of range have yet to be refused
+        labels = token_pairs(batch).flatten(0, 1).clamp_(0, logits.shape[-1] - 1)
+    return pass_over(logits.flatten(0, -2), labels, largest="largest" in reads)
+
+
+def pass_over(logits: Tensor, labels: Tensor | None, *, largest: bool = False) -> LogitsPass:
+    """Read class logits, (rows, classes), once, a few rows at a time.
+
+    The plain formulas are `logits.isfinite().all()`, `logits.argmax(1)` and
+    `-logits.log_softmax(1).gather(1, labels)`.
+    """
+    whole, classes = logits.shape
+    rows = max(1, min(whole, (_AT_ONCE if on_host(logits) else _AT_ONCE_ON_DEVICE) // classes))
+    wide = torch.empty(rows, classes, dtype=widen(logits[:0]).dtype, device=logits.device)
+    room, losses, finite = torch.empty_like(wide), [], on_host(logits)
+    places = np.empty(whole if largest else 0, np.int64)
+    for start in range(0, max(1, whole), rows):
+        part = logits[start : start + rows]
+        part = part if part.dtype is wide.dtype else wide[: len(part)].copy_(part)
+        if largest:
+            part.numpy().argmax(1, out=places[start : start + rows])
+        if labels is not None:
+            logs = torch.log_softmax(part, -1, out=room[: len(part)])
+            losses.append(logs.gather(-1, labels[start : start + rows]))
+        finite = finite and math.isfinite(part.sum().item())
+    of_rows = torch.from_numpy(places) if largest else None
+    return LogitsPass(finite, of_rows, -torch.cat(losses) if losses else None)
+
+
+def token_pairs(batch: Batch) -> Tensor:
+    """Return the token at each position and the one after it, (N, T, 2) int64; 0 if it does not count."""
+    true = batch.index.masked_fill(~batch.counted, 0)
+    return torch.stack([true, true.roll(-1, 1)], -1)
 
 
 def _largest(scores: Tensor, dim: int) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..direction import Direction
 from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
 from ._buffer import BatchBuffer
+from ._derive import expect
 from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator, NonFinite, batch_of
 from .batch import KEYWORDS, Outputs
@@ -75,6 +76,7 @@ class MetricCollection:
         self._alone = [m for m in members if overrides_update(m)]
         self._resetting = [m for m in members if overrides_update(m) or m.resets_itself]
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
+        self._expected = frozenset().union(*(metric.expects for metric in members))
         self._validator = BatchValidator(non_finite)
         self._readable: set[frozenset[str]] = set()
         self._values: tuple[dict[str, Tensor], dict[str, str]] | None = None
@@ -324,6 +326,7 @@ class MetricCollection:
 
     def _validate_and_add(self, batch: Outputs) -> None:
         """Validate a batch and add it."""
+        expect(batch, self._expected)
         self._check_readable(batch)
         admitted = self._validator.validate(batch, self._batch_buffer.batches)
         if admitted is None:

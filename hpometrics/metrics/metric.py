@@ -15,6 +15,7 @@ from .._ludwig import LudwigMetricNames
 from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
+from ._derive import expect
 from ._device import without_autograd
 from ._state import StatefulMetric, put_foreign_bases_first, squeeze
 from ._validation import BatchValidator, NonFinite, batch_of, reads_pairs
@@ -58,6 +59,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
     """The output of a metric without one, if its class was never registered."""
     reads_soft: ClassVar[bool] = False
     """Whether it measures against soft labels, `target_probabilities=`, if there are any."""
+    expects: frozenset[str] = frozenset()
+    """What it reads of all logits of a batch: `largest`, `losses`, or nothing (see `expect`)."""
     full_state_update: bool = False
     _facts_of: ClassVar[type | None] = None
 
@@ -176,6 +179,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
             )
         arguments = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
         batch = batch_of(self.output, target=target, **arguments)
+        expect(batch, self.expects)
         self.refuse_unwanted(batch.extras)
         self.require(batch)
         return batch

@@ -8,6 +8,7 @@ import torch
 
 from hpometrics import get_metric
 from hpometrics.exceptions import MetricInputError, NonFiniteError
+from hpometrics.metrics import _derive
 from hpometrics.metrics._checks import value_checks
 from hpometrics.metrics._validation import BatchValidator
 from hpometrics.metrics.batch import Outputs
@@ -261,3 +262,61 @@ def test_scores_passed_as_predictions_are_told_where_they_go(name):
         MetricInputError, match=r"got \(5, 3\); .*; for scores of 3 classes pass logits= or prob"
     ):
         get_metric(name, Category(3)).update(torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1]))
+
+
+def logits_of_classes(dtype: torch.dtype) -> torch.Tensor:
+    """Logits of 7 rows and 50 classes, with equal ones among the largest."""
+    logits = (4 * torch.randn(7, 50, generator=torch.Generator().manual_seed(1))).to(dtype)
+    logits[2, [3, 7]] = 40.0
+    return logits
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("at_once", [1, 120, 10_000])
+def test_one_pass_over_logits_is_the_plain_formulas(at_once, dtype, monkeypatch):
+    """Whether all are finite, the first largest, and losses, however many rows are read at a time."""
+    monkeypatch.setattr(_derive, "_AT_ONCE", at_once)
+    logits, labels = logits_of_classes(dtype), torch.randint(50, (7, 2))
+    found = _derive.pass_over(logits, labels, largest=True)
+    wide = logits.to(torch.promote_types(dtype, torch.float32))
+    assert found.finite
+    assert torch.equal(found.largest, wide.argmax(1)) and found.largest[2] == 3
+    assert torch.equal(found.losses, -wide.log_softmax(1).gather(1, labels))
+    for odd in (NAN, INF, -INF):
+        logits[5, 11] = odd
+        assert not _derive.pass_over(logits, None).finite
+
+
+@pytest.mark.parametrize(("name", "feature"), [("accuracy", Category(5000)), ("log_loss", Sequence(5000))])
+def test_logits_of_many_classes_are_read_once(name, feature, monkeypatch):
+    """The pass that checks them derives what the metric reads; what is refused is refused as before."""
+    passes = []
+    pass_over = _derive.pass_over
+    monkeypatch.setattr(_derive, "pass_over", lambda *a, **k: passes.append(1) or pass_over(*a, **k))
+    logits = torch.randn(6, 5000, generator=torch.Generator().manual_seed(1))
+    target = torch.arange(6)
+    if isinstance(feature, Sequence):
+        logits, target = logits.view(2, 3, 5000), target.view(2, 3)
+    alone, panel = get_metric(name, feature), MetricCollection([name], feature)
+    for updated in (alone, panel):
+        passes.clear()
+        updated.update(logits=logits, target=target)
+        assert len(passes) == 1
+        for bad in (NAN, -INF):
+            with pytest.raises(NonFiniteError, match="logits hold 1 values that are nan or infinite"):
+                updated.update(logits=_with(logits, bad), target=target)
+        with pytest.raises(MetricInputError, match=r"must be in 0\.\.4999"):
+            updated.update(logits=logits, target=target + 5000)
+        updated.update(logits=logits * 1e36, target=target)  # finite, though their sum may not be
+    monkeypatch.setattr(_derive, "_MANY", 10_000)
+    plain = get_metric(name, feature)
+    plain.update(logits=logits, target=target)
+    plain.update(logits=logits * 1e36, target=target)
+    assert plain.compute() == alone.compute() == panel.compute()[name]
+
+
+def _with(logits: torch.Tensor, bad: float) -> torch.Tensor:
+    """A copy with one other number."""
+    copy = logits.clone()
+    copy.view(-1)[9] = bad
+    return copy

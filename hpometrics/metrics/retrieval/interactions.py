@@ -230,7 +230,32 @@ def _parse(data: Any, name: str) -> Interactions:
     raise MetricInputError(f"{name} is {_FORMS}; got {type(data).__name__}{shape}")
 
 
+def flagged(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the indices of the set flags of a flattened array, ascending, of which few are expected.
+
+    Flags are first read eight at a time: one in seventy is set, and with branch prediction each costs several
+    times as much as a word of eight without any.
+
+    >>> flagged(np.arange(12) % 5 == 1).tolist()
+    [1, 6, 11]
+    """
+    flat = flags.reshape(-1)
+    whole = len(flat) // 8 * 8
+    words = flat[:whole].view(np.uint64)
+    some = np.flatnonzero(words != 0)
+    inside = np.flatnonzero(words.take(some).view(np.bool_))
+    indices: npt.NDArray[np.int64] = some.take(inside >> 3)
+    indices *= 8
+    indices += inside & 7
+    return indices if whole == len(flat) else np.append(indices, whole + np.flatnonzero(flat[whole:]))
+
+
 def _from_dense(matrix: Tensor) -> Interactions:
+    if matrix.dtype is torch.bool and on_host(matrix):
+        places, (rows, width) = flagged(matrix.numpy()), matrix.shape
+        offsets = places.searchsorted(np.arange(rows + 1) * width)
+        items = places - np.repeat(np.arange(rows) * width, np.diff(offsets))
+        return Interactions(torch.from_numpy(offsets), torch.from_numpy(items))
     positions = matrix.nonzero()
     counts = torch.bincount(positions[:, 0], minlength=len(matrix))
     plain = matrix.dtype is torch.bool
@@ -258,11 +283,15 @@ def _from_scipy(matrix: Any) -> Interactions:
 
 
 def _from_lists(rows: Sequence[Any], name: str) -> Interactions:
-    has_grades = any(isinstance(row, Mapping) for row in rows)
-    listed = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
+    kinds = {*map(type, rows)}  # to look at the type of each row alone would take longer than all else
+    has_grades = any(issubclass(kind, Mapping) for kind in kinds)
+    are_plain = kinds <= {list, tuple}
+    listed = rows if are_plain else [row.tolist() if hasattr(row, "tolist") else row for row in rows]
     try:
-        counts = torch.tensor([len(row) for row in listed], dtype=torch.int64)
-        items = torch.tensor(list(chain.from_iterable(listed)))
+        counts = torch.from_numpy(np.fromiter(map(len, listed), np.int64, len(listed)))
+        flat = list(chain.from_iterable(listed))
+        numbers = np.array(flat)  # in half the time of `torch.tensor`, which explains what is no integer
+        items = torch.from_numpy(numbers) if numbers.dtype == np.int64 else torch.tensor(flat)
         grades = torch.tensor(list(_grades(rows))) if has_grades else None
     except (TypeError, ValueError) as err:
         raise MetricInputError(f"{name} must be {_FORMS}; got a list with other content: {err}") from err

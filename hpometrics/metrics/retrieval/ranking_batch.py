@@ -20,7 +20,7 @@ from .blocks import Tile
 from .interactions import Interactions, PaddedInteractions
 from .lists import Cut, Lists, WholeLists
 from .relevance import Relevance, SparseRelevance, fits_float32, may_be_odd, odd_rows
-from .row_areas import Areas, count_others, ranks_of, right_pairs, scores_of
+from .row_areas import Areas, count_others, is_wide, ranks_of, right_pairs, scores_of
 from .scoring import GivenScores, Scoring, tiles
 from .side_data import SideData, known_users
 from .topk import top_k
@@ -119,9 +119,7 @@ class RankingBatch(Outputs):
     @property
     def areas(self) -> Areas:
         """Correctly ordered pairs, relevant items and other items of each row, see `right_pairs`."""
-        return self._cached(
-            "areas", lambda: right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
-        )
+        return self._cached("areas", self._count_pairs)
 
     @property
     def rated(self) -> Areas:
@@ -314,6 +312,10 @@ class RankingBatch(Outputs):
             measured[end : end + len(part)] = part
             end += len(part)
         return measured
+
+    def _count_pairs(self) -> Areas:
+        entries = self.relevance.entries
+        return right_pairs(self.tiles(scratch=not is_wide(self.width, entries)), entries, self.width)
 
     def _rated_entries(self) -> Areas:
         entries = self.relevance.entries

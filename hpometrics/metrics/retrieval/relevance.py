@@ -221,6 +221,12 @@ def _count(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     if flags.shape[1] > _SHORT_ROW:
         counts = np.count_nonzero(flags, axis=1)
         return counts
+    words = flags.shape[1] // 4
+    if flags.flags.c_contiguous and flags.shape[1] % 4 == 0 and 0 < words <= _BYTE:  # four counts in a word
+        fours = np.einsum("ij->i", flags.view(np.uint32))
+        pairs = (fours & 0xFF00FF) + (fours >> 8 & 0xFF00FF)
+        counts = ((pairs & 0xFFFF) + (pairs >> 16)).astype(np.int64)
+        return counts
     numbers = flags.view(np.uint8)
     parts = [numbers[:, first : first + _BYTE] for first in range(0, max(1, numbers.shape[1]), _BYTE)]
     counts = np.add.reduce(parts[0], axis=1, dtype=np.uint8).astype(np.int64)

@@ -14,6 +14,9 @@ from .._device import on_host
 from .interactions import Interactions
 
 _COMPARED = 1 << 22  # scores compared at once, where items are tied
+_WIDE = 1 << 13  # columns from which rows are read one after the other
+_FEW = 24  # relevant items of such a row with which all its scores are compared in less time than a sort
+_IN_CACHE = 1 << 16  # scores that are compared with all of these before the next scores are read
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.int64]
 Areas = tuple[Tensor, Tensor, Tensor]
@@ -33,12 +36,17 @@ class _Positions(NamedTuple):
     hidden: Tensor
 
 
+def is_wide(width: int, relevant: Interactions) -> bool:
+    """Return whether `right_pairs` reads one row after the other, and overwrites none."""
+    return width >= _WIDE and on_host(relevant.items)
+
+
 def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, width: int) -> Areas:
-    """Count correctly ordered pairs of a relevant and another item, a tie as half, with one sort per row.
+    """Count correctly ordered pairs of a relevant and another item, a tie as half, by one sort a row at most.
 
     Args:
         tiles: the first row and the scores of each tile of rows, -inf where an item is not ranked; the
-            scores are overwritten.
+            scores are overwritten, unless `is_wide`.
         relevant: the relevant columns of each row; those that are not ranked are in no pair.
         width: the number of columns.
 
@@ -47,7 +55,8 @@ def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, wid
     """
     if not (width and len(relevant)):
         return (nothing := relevant.counts.double()), nothing, nothing
-    positions_of = _positions_on_host if on_host(relevant.items) else _positions_by_torch
+    sorts = _positions_on_host if on_host(relevant.items) else _positions_by_torch
+    positions_of = _positions_row_by_row if is_wide(width, relevant) else sorts
     own, twice, hidden = map(torch.cat, zip(*(positions_of(*tile, relevant) for tile in tiles), strict=True))
     ranked = own > -torch.inf
     positives = _sum_per_row(ranked, relevant).double()
@@ -67,6 +76,40 @@ def _positions_on_host(start: int, scores: Tensor, relevant: Interactions) -> _P
     below, upto = _bounds(flat, np.concatenate([entries, begins]), width, np.concatenate([own, lowest]))
     fields = own, (below + upto)[: len(own)], below[len(own) :]
     return _Positions(*map(torch.from_numpy, fields))
+
+
+def _positions_row_by_row(start: int, scores: Tensor, relevant: Interactions) -> _Positions:
+    """Return the same positions of wide rows, of which those with few entries are compared with each of them.
+
+    A comparison with all scores takes a few percent of a sort, and overwrites nothing.
+    """
+    rows, numbers = len(scores), scores.numpy()
+    offsets = relevant.offsets.numpy()[start : start + rows + 1]
+    columns, first = relevant.items.numpy()[offsets[0] : offsets[-1]], offsets - offsets[0]
+    own = numbers[np.arange(rows).repeat(np.diff(first)), columns]
+    twice, hidden, room = np.zeros(len(own), np.int64), np.zeros(rows, np.int64), np.empty_like(numbers[0])
+    for row, (values, begin, end) in enumerate(zip(numbers, first, first[1:], strict=False)):
+        if end - begin > _FEW:
+            room[:] = values
+            room.sort()
+            hidden[row] = np.searchsorted(room, -np.inf, "right")
+            twice[begin:end] = sum(np.searchsorted(room, own[begin:end], side) for side in ("left", "right"))
+        else:
+            hidden[row], twice[begin:end] = _count_around(values, own[begin:end])
+    return _Positions(*map(torch.from_numpy, (own, twice, hidden)))
+
+
+def _count_around(values: Floats, own: Floats) -> tuple[int, list[int]]:
+    """Count the scores of -inf and, for each of some, the scores below it plus those not above it."""
+    hidden, twice, flags = 0, [0] * len(own), np.empty(_IN_CACHE, np.bool_)
+    for begin in range(0, len(values), _IN_CACHE):
+        some = values[begin : begin + _IN_CACHE]
+        flag = flags[: len(some)]
+        hidden += int(np.count_nonzero(np.equal(some, -np.inf, out=flag)))
+        for place, score in enumerate(own):
+            below = int(np.count_nonzero(np.less(some, score, out=flag)))
+            twice[place] += below + int(np.count_nonzero(np.less_equal(some, score, out=flag)))
+    return hidden, twice
 
 
 def _positions_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Positions:

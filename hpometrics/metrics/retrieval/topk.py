@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
+from .interactions import flagged
 
 _NARROW = 64  # columns up to which whole rows are sorted
 _BLOCK = 1 << 16  # scores that are ranked at a time, so that they stay in the cache
@@ -61,8 +62,7 @@ def _pad(values: Tensor, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _on_host(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     numbers: Floats = scores.numpy()
     if k == 1:
-        columns = numbers.argmax(1)[:, None] if len(numbers) else np.empty((0, 1), np.int64)
-        return _mark_ends(scores.gather(1, torch.from_numpy(columns)) + 0.0, torch.from_numpy(columns))
+        return _best(numbers)
     width = numbers.shape[1]
     whole = width <= max(_NARROW, 3 * k)
     sort, block = (_by_whole_rows, _BLOCK) if whole else (_by_bounds, 4 * _BLOCK)  # bounds take more calls
@@ -72,6 +72,15 @@ def _on_host(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         part = slice(start, start + height)
         values[part], columns[part] = sort(numbers[part], k)
     return torch.from_numpy(values), torch.from_numpy(columns)
+
+
+def _best(numbers: Floats) -> tuple[Tensor, Tensor]:
+    """Return the largest score of each row and its column, by one comparison of each score."""
+    rows, width = numbers.shape
+    columns = numbers.argmax(1) if rows else np.empty(0, np.int64)
+    values = numbers.reshape(-1).take(np.arange(rows) * width + columns) + np.float32(0)  # -0 becomes 0
+    columns[values == -np.inf] = -1
+    return torch.from_numpy(values[:, None]), torch.from_numpy(columns[:, None])
 
 
 def _by_whole_rows(numbers: Floats, k: int) -> tuple[Floats, Integers]:
@@ -105,22 +114,8 @@ def _bounds(numbers: Floats, k: int) -> Floats:
 
 
 def _candidates(numbers: Floats, bounds: Floats) -> Integers:
-    """Return the indices of the flattened scores that reach the bound of their row, ascending.
-
-    Flags are first read eight at a time: one in seventy is set, and with branch prediction each costs several
-    times as much as a word of eight without any.
-    """
-    size = numbers.size
-    flags = np.empty(-(-size // 8) * 8, dtype=np.bool_)
-    flags[size:] = False
-    np.greater_equal(numbers, bounds[:, None], out=flags[:size].reshape(numbers.shape))
-    words = flags.view(np.uint64)
-    some = np.flatnonzero(words != 0)
-    inside = np.flatnonzero(words.take(some).view(np.bool_))
-    indices: Integers = some.take(inside >> 3)
-    indices *= 8
-    indices += inside & 7
-    return indices
+    """Return the indices of the flattened scores that reach the bound of their row, ascending."""
+    return flagged(numbers >= bounds[:, None])
 
 
 def _keys(values: Floats, places: Integers) -> Integers:

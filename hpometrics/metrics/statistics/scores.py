@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,15 +15,17 @@ from ...exceptions import MetricInputError, StateError
 from .._device import on_host
 from ..batch import Outputs
 from ..features import CATEGORY, LOGITS
-from .errors import WHOLE, check_width, columns, difference
+from .errors import WHOLE, check_width, difference
 from .statistic import Kept, NamedTensors, Reduction, Statistic, refuse_other_width
 
+Values = npt.NDArray[Any]
 Stored = tuple[Tensor, Tensor, Tensor | None]
 CLASS_SCORES = 2
 """The value of `are_logits` in the state of scores by `class_scores_of`."""
 UNKNOWN = 2
 """The value of a set's label that is neither 0 nor 1 but unknown."""
 _CHUNK = 1 << 18  # elements per chunk, which is filled once and never moved
+_SAMPLED = 1 << 9  # values that show where a place in the order of its square or more lies
 _WIDE = 1 << 22, 128  # more elements for so many rows: a column is read from as few chunks as possible
 
 
@@ -275,6 +278,12 @@ class Pooled(Kept):
         """All rows whose weight is above 0, in their original order."""
         return self.derived("rows", lambda pooled: _weighted_rows(**pooled.tensors))
 
+    @property
+    def gaps(self) -> tuple[Tensor, Tensor]:
+        """The absolute errors of these rows, (N, D) float64, and their weights; the rows are not joined."""
+        parts = [_weighted_rows(**part) for part in self._parts]
+        return torch.cat([part.errors.abs_() for part in parts]), torch.cat([part.weight for part in parts])
+
     def check(self, batch: Outputs) -> None:
         """Check the number of columns.
 
@@ -307,8 +316,9 @@ def _around(values: Tensor, weight: Tensor, alpha: float) -> tuple[Tensor, Tenso
         mass, slack = alpha * len(values), 1e-12 * len(values)
         place = min(max(math.ceil(mass - slack) - 1, 0), last)
         following = min(place + 1, last)
-        ordered = np.partition(values.t().contiguous().numpy(), [place, following])
-        lower, upper = (torch.from_numpy(ordered[:, at].copy()) for at in (place, following))
+        columns = values.t().contiguous().numpy()
+        found = np.array([_at_places(column, place, following) for column in columns], columns.dtype)
+        lower, upper = torch.from_numpy(found.reshape(-1, 2)).unbind(1)
         return lower, upper, torch.tensor(place + 1 <= mass + slack)
     ordered_values, order = values.sort(0)
     below = weight[order].double().cumsum(0)
@@ -319,14 +329,37 @@ def _around(values: Tensor, weight: Tensor, alpha: float) -> tuple[Tensor, Tenso
     return lower.squeeze(0), upper.squeeze(0), is_boundary.squeeze(0)
 
 
+def _at_places(values: Values, first: int, last: int) -> tuple[Any, Any]:
+    """Return the values at two neighboring places of the ascending order, `np.sort(values)[[first, last]]`.
+
+    A sorted sample shows between which two values they lie; only the values between these are partitioned.
+    """
+    size, begin = len(values), 0
+    if size > _SAMPLED**2:
+        sample = np.sort(values[:: size // _SAMPLED])
+        place, margin = first * len(sample) // size, int(2 * len(sample) ** 0.5)
+        low = sample[place - margin] if place >= margin else -np.inf
+        high = sample[place + margin] if place + margin < len(sample) else np.inf
+        between = values[(values >= low) & (values <= high)]
+        below = int(np.count_nonzero(values < low))
+        if below <= first and last < below + len(between):
+            values, begin = between, below
+    ordered = np.partition(values, [first - begin, last - begin])
+    return ordered[first - begin], ordered[last - begin]
+
+
 def _values_and_weight(batch: Outputs) -> NamedTensors:
     parts = batch.predictions, batch.target
     if all(part.dtype in WHOLE for part in parts):
         values = torch.stack([part.long() for part in parts], 1)
         values = values.unsqueeze(-1) if values.ndim == 2 else values
     else:
-        values = torch.stack([columns(batch).preds, columns(batch).target], 1)
-    return {"values": values, "weight": batch.weights.clone()}
+        shape = batch.target.shape if batch.target.ndim > 1 else (len(batch), 1)
+        values = batch.target.new_empty((len(batch), 2, shape[1]), dtype=torch.float64)
+        for place, part in enumerate(parts):
+            values[:, place] = part.view(shape)
+    weight = batch.weights  # new ones where the batch has none
+    return {"values": values, "weight": weight if batch.weight is None else weight.clone()}
 
 
 def _weighted_rows(values: Tensor, weight: Tensor) -> Rows:

@@ -333,6 +333,56 @@ class Kept(Statistic):
         return self._parts[0] if self._parts else {}
 
 
+class Sums(NumberStatistic[list[float]], Kept):
+    """Kept tensors of which all are added up, on the CPU as plain numbers.
+
+    Args:
+        of: a name, as for `Kept`.
+        take: computes the tensors of a batch, where `numbers` does not.
+        numbers: computes the sums of a batch as plain numbers, or refuses the batch; None where it cannot.
+        state: returns the tensors that plain numbers stand for.
+    """
+
+    def __init__(
+        self,
+        of: str,
+        take: Callable[[Outputs], NamedTensors],
+        numbers: Callable[[Outputs], list[float] | None],
+        state: Callable[[list[float]], NamedTensors],
+    ) -> None:
+        super().__init__(of, take)
+        self._add_up, self._as_tensors = numbers, state
+        self._sums = f"sums: {of}"
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Sums", "Kept", 1)  # the label of the states that `Kept` stored
+
+    def tensors_of(self, numbers: list[float]) -> NamedTensors:
+        """Return the state that plain numbers stand for."""
+        return self._as_tensors(numbers)
+
+    def check(self, batch: Outputs) -> None:
+        """Add up the batch, which may be refused; nothing is stored yet.
+
+        Raises:
+            MetricInputError: it is refused, or its tensors do not fit the stored ones.
+        """
+        if batch.block(self._sums, self._add_up) is None:
+            super().check(batch)
+
+    def update(self, batch: Outputs) -> None:
+        """Add the sums of the batch."""
+        numbers = batch.block(self._sums, self._add_up)
+        if numbers is None:
+            super().update(batch)
+        elif self._numbers is None and self._tensors:
+            self.add(**self.tensors_of(numbers))
+        else:
+            current = self._numbers or [0.0] * len(numbers)
+            self._numbers = [before + number for before, number in zip(current, numbers, strict=True)]
+            self._derived = {}
+
+
 def block(compute: Callable[[Outputs], T]) -> Callable[[Outputs], T]:
     """Compute what a function derives from a batch at most once for each batch."""
 

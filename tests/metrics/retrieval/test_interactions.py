@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpometrics import MetricInputError
-from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.interactions import Interactions, flagged
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 
@@ -124,3 +124,15 @@ def test_no_rows_and_no_items():
     """Nothing is refused of nothing."""
     assert len(Interactions.of([], "target")) == 0
     assert Interactions.of([[], []], "target").places(0).tolist() == []
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 1003])
+def test_flags_are_found_where_numpy_finds_them(size, share):
+    """Of any length and density, and of a matrix."""
+    flags = np.random.default_rng(size).random(size) < share
+    assert flagged(flags).tolist() == np.flatnonzero(flags).tolist()
+    matrix = torch.from_numpy(flags).expand(3, -1).contiguous()
+    found = Interactions.of(matrix, "target")
+    assert found.offsets.tolist() == [0, *np.cumsum([flags.sum()] * 3)]
+    assert found.items.tolist() == 3 * np.flatnonzero(flags).tolist()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from hpometrics.metrics.retrieval import relevance
 from hpometrics.metrics.retrieval.interactions import Interactions
-from hpometrics.metrics.retrieval.relevance import DenseRelevance, SparseRelevance
+from hpometrics.metrics.retrieval.relevance import DenseRelevance, SparseRelevance, _count
 
 torch.manual_seed(0)
 GRADES = torch.randint(0, 4, (30, 25)).float() * (torch.rand(30, 25) < 0.4)
@@ -108,3 +109,12 @@ def test_grades_in_float64_are_counted_as_they_are_looked_up(grade, threshold):
     own = DenseRelevance(torch.tensor([[grade, 0.0, 1.0]], dtype=torch.float64), threshold)
     assert own.at(torch.tensor([[0, 1, 2]])).tolist() == [[0.0, 0.0, 1.0]]
     assert own.counts.tolist() == [1] and own.entries.items.tolist() == [2]
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 100, 101, 1020, 1024, 5000])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_flags_of_a_row_are_counted_by_words(width, share):
+    """Four in a word, in bytes or one by one: the same counts, also of columns of a wider matrix."""
+    flags = np.random.default_rng(width).random((7, width + 4)) < share
+    for part in (flags[:, :width], np.ascontiguousarray(flags[:, :width])):
+        assert _count(part).tolist() == part.sum(1).tolist()

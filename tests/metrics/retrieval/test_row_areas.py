@@ -5,8 +5,19 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from hpometrics.metrics.retrieval import row_areas
 from hpometrics.metrics.retrieval.interactions import Interactions
 from hpometrics.metrics.retrieval.row_areas import right_pairs
+
+
+@pytest.fixture(params=["all rows", "row by row", "counted", "sorted"], autouse=True)
+def way(request, monkeypatch):
+    """Every way to count pairs: all rows at once, and one after the other, some of them or all counted."""
+    if request.param != "all rows":
+        monkeypatch.setattr(row_areas, "_WIDE", 1)
+        few = {"row by row": 4, "counted": 1000, "sorted": -1}
+        monkeypatch.setattr(row_areas, "_FEW", few[request.param])
+        monkeypatch.setattr(row_areas, "_IN_CACHE", 7)
 
 
 def counted(scores, relevant):

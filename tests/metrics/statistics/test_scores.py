@@ -10,6 +10,7 @@ from sklearn.utils.stats import _weighted_percentile
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
+from hpometrics.metrics.statistics import scores as scores_module
 from hpometrics.metrics.statistics.scores import Pooled, quantile
 
 
@@ -96,3 +97,19 @@ def test_quantiles_without_weights_are_those_of_equal_weights(alpha, rows):
     values = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows)).round(decimals=1).double()
     expected = quantile(values, torch.full((rows,), 2.0), alpha)
     assert torch.equal(quantile(values, torch.ones(rows), alpha), expected)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.001, 0.3, 0.5, 0.9995, 1.0])
+@pytest.mark.parametrize("order", ["drawn", "ascending", "periodic", "tied"])
+def test_places_of_many_values_are_found_by_a_sample(alpha, order, monkeypatch):
+    """Where the sample is none of the values, too: the same values to the last bit."""
+    monkeypatch.setattr(scores_module, "_SAMPLED", 16)
+    values = torch.randn(1000, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    values = {
+        "drawn": values,
+        "ascending": values.sort(0).values,
+        "periodic": torch.arange(1000.0).remainder(1000 // 16).double().unsqueeze(1),
+        "tied": values.round(),
+    }[order]
+    expected = quantile(values, torch.full((1000,), 2.0), alpha)
+    assert torch.equal(quantile(values, torch.ones(1000), alpha), expected)

@@ -44,6 +44,11 @@ class ConfusionMetric(Metric):
         return {"confusion": ClassTotals() if self._keeps_totals else confusion_of(self.output)}
 
     @property
+    def expects(self) -> frozenset[str]:  # type: ignore[override]  # it depends on the output
+        """The predicted classes, if all of a batch are counted together."""
+        return frozenset({"largest"} if self._keeps_totals else ())
+
+    @property
     def _keeps_totals(self) -> bool:
         classes = getattr(self.output, "num_classes", None) or 0
         wide = self.output.type == CATEGORY and classes > _WIDE and not self.reads_matrix

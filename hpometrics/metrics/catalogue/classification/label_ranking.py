@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
+from ..._device import on_host
 from ...batch import Outputs
 from ...features import PROBABILITIES, SET
 from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.statistic import block
 
+_SORTED, _SORTED_ON_DEVICE = 1 << 18, 1 << 26
+"""Scores that are sorted at a time, of which fifty bytes each are made."""
 
-@dataclass(frozen=True)
-class LabelRanks:
-    """The labels of each row by descending score; all (N, L), float64 except `relevant`.
+
+class LabelRanks(NamedTuple):
+    """The values of the order of the labels of each row, (N,) float64 each.
 
     Attributes:
-        relevant: which of them the row has, bool.
-        labels: how many labels score at least as high.
-        right: how many of those the row has.
-        num_labels: how many labels of the row are known, (N,) int64 or one number; unknown ones come last.
+        reach: how many labels score at least as high as the row's lowest-scoring own label.
+        precision: the mean share of own labels among those that score at least as high as an own one.
+        wrong: the share of the pairs of an own and another label that are in the wrong order.
     """
 
-    relevant: Tensor
-    labels: Tensor
-    right: Tensor
-    num_labels: Tensor | int
-
-    @property
-    def has_pairs(self) -> Tensor:
-        """Whether each row has labels that are relevant and labels that are not, (N,) bool."""
-        count = self.relevant.sum(1)
-        return (count > 0) & (count < self.num_labels)
+    reach: Tensor
+    precision: Tensor
+    wrong: Tensor
 
 
 @block
 def label_ranks(batch: Outputs) -> LabelRanks:
-    """Sort the labels of every row, once for all metrics of this file."""
+    """Sort the labels of every row, a few rows at a time, once for all metrics of this file."""
     mask = batch.known
     scores = batch.scores if mask is None else batch.scores.masked_fill(~mask, -torch.inf)
+    labels = scores.shape[1]
+    rows = max(1, (_SORTED if on_host(scores) else _SORTED_ON_DEVICE) // max(1, labels))
+    known = torch.full((len(scores),), labels, device=scores.device) if mask is None else mask.sum(1)
+    parts = zip(*(torch.split(part, rows) for part in (scores, batch.outcome.bool(), known)), strict=True)
+    return LabelRanks(*map(torch.cat, zip(*(_ranks_of(*part) for part in parts), strict=True)))
+
+
+def _ranks_of(scores: Tensor, own: Tensor, known: Tensor) -> LabelRanks:
+    """Measure some rows.
+
+    Args:
+        scores: (N, L), of which unknown labels come last.
+        own: which labels the row has, (N, L) bool.
+        known: how many labels of the row are known, (N,) int64.
+    """
     scores, order = scores.sort(1, descending=True)
-    relevant = batch.outcome.bool().gather(1, order)
+    own = own.gather(1, order)
     places = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
     ends = torch.where(scores[:, :-1] != scores[:, 1:], places[:, :-1], scores.shape[1])
     ends = torch.cat([ends, places[:, -1:]], 1).flip(1).cummin(1).values.flip(1)  # the last label of each tie
+    right, up_to = own.cumsum(1).gather(1, ends).double(), (ends + 1).double()
+    count = own.sum(1).double()
+    has_pairs = (count > 0) & (count < known)
+    wrong = ((up_to - right) * own).sum(1) / (count * (known - count))
     return LabelRanks(
-        relevant=relevant,
-        labels=(ends + 1).double(),
-        right=relevant.cumsum(1).gather(1, ends).double(),
-        num_labels=scores.shape[1] if mask is None else mask.sum(1),
+        reach=(up_to * own).amax(1),
+        precision=torch.where(has_pairs, (right / up_to * own).sum(1) / count, 1.0),
+        wrong=torch.where(has_pairs, wrong, 0.0),
     )
 
 
@@ -81,8 +94,7 @@ class CoverageError(MeanMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the place of the row's lowest-scoring label."""
-        ranks = label_ranks(batch)
-        return (ranks.labels * ranks.relevant).amax(1)
+        return label_ranks(batch).reach
 
 
 @register_metric("label_ranking_average_precision", [SET], aliases=["lrap"])
@@ -109,9 +121,7 @@ class LabelRankingAveragePrecision(MeanMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the mean precision of each row."""
-        ranks = label_ranks(batch)
-        precision = (ranks.right / ranks.labels * ranks.relevant).sum(1) / ranks.relevant.sum(1)
-        return torch.where(ranks.has_pairs, precision, 1.0)
+        return label_ranks(batch).precision
 
 
 @register_metric("label_ranking_loss", [SET], aliases=["ranking_loss"])
@@ -140,7 +150,4 @@ class LabelRankingLoss(MeanMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the share of wrongly ordered pairs of each row."""
-        ranks = label_ranks(batch)
-        wrong = ((ranks.labels - ranks.right) * ranks.relevant).sum(1)
-        count = ranks.relevant.sum(1).double()
-        return torch.where(ranks.has_pairs, wrong / (count * (ranks.num_labels - count)), 0.0)
+        return label_ranks(batch).wrong

@@ -313,10 +313,8 @@ class MedianAbsoluteError(RowsMetric):
 
     def compute(self) -> Tensor:
         """Average the medians of the columns."""
-        rows = self.statistic(Pooled).rows
-        if not len(rows.weight):
-            return self.undefined("no rows were counted")
-        return quantile(rows.errors.abs(), rows.weight, 0.5).mean()
+        gaps, weight = self.statistic(Pooled).gaps
+        return quantile(gaps, weight, 0.5).mean() if len(weight) else self.undefined("no rows were counted")
 
 
 @register_metric("max_error", REAL, aliases=["neg_max_error"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError, MetricNameError
-from ..._derive import widen
+from ..._derive import expected_pass, pass_over, token_pairs
 from ..._device import on_host
 from ...batch import Outputs, as_tensor
 from ...features import LOGITS, PREDICTIONS, PROBABILITIES, SEQUENCE, TEXT, OutputFeature
@@ -19,9 +19,6 @@ from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.statistic import block
 from .._data import Batch, normal, uniform
-
-_AT_ONCE, _AT_ONCE_ON_DEVICE = 1 << 21, 1 << 26
-"""Logits whose log-probabilities are computed at a time."""
 
 
 def right_tokens(batch: Outputs) -> Tensor:
@@ -43,17 +40,16 @@ def next_token_losses(batch: Outputs) -> Tensor:
 def _losses(batch: Outputs) -> Tensor:
     """Return the block of -log p of the token at each position and of the token after it, (2, N, T).
 
-    A few positions at a time, so that no log-probability of the whole vocabulary is stored for all of them.
+    From logits, no log-probability of the whole vocabulary is stored for more than a few positions.
     """
-    true = batch.index.masked_fill(~batch.counted, 0)
-    pairs = torch.stack([true, true.roll(-1, 1)], -1)
+    pairs = token_pairs(batch)
     if LOGITS not in batch.given:
         return -batch.log_probabilities.gather(-1, pairs).movedim(-1, 0)
-    logits = batch.given[LOGITS].flatten(0, 1)
-    at_once = max(1, (_AT_ONCE if on_host(logits) else _AT_ONCE_ON_DEVICE) // logits.shape[1])
-    parts = zip(*(torch.split(tensor, at_once) for tensor in (logits, pairs.flatten(0, 1))), strict=True)
-    losses = torch.cat([widen(part).log_softmax(-1).gather(-1, labels) for part, labels in parts])
-    return -losses.view(*true.shape, 2).movedim(-1, 0)
+    found = expected_pass(batch)
+    losses = None if found is None else found.losses
+    if losses is None:
+        losses = pass_over(batch.given[LOGITS].flatten(0, 1), pairs.flatten(0, 1)).losses
+    return cast(Tensor, losses).view(pairs.shape).movedim(-1, 0)
 
 
 class TokenMetric(MeanMetric):
@@ -61,6 +57,7 @@ class TokenMetric(MeanMetric):
 
     direction = MAXIMIZE
     inputs = PREDICTIONS
+    expects = frozenset({"largest"})
 
 
 @register_metric("token_accuracy", [SEQUENCE, TEXT], aliases=["token_acc"])
@@ -156,6 +153,7 @@ class TokenLoss(MeanMetric):
 
     direction = MINIMIZE
     inputs = PROBABILITIES
+    expects = frozenset({"losses"})
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of each token, and which tokens count."""
@@ -237,6 +235,7 @@ class NextTokenLoss(MeanMetric):
 
     direction = MINIMIZE
     inputs = PROBABILITIES
+    expects = frozenset({"losses"})
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of each next token, and which of them count."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,8 +20,10 @@ from ._row import MetricInputs
 _BLOCK = 1 << 15  # values of a picture in a block; SSIM has five arrays of them
 
 
-def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor:
+def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> list[float]:
     """Return the sum of the squared errors of all pixels and the number of pixels.
+
+    The plain formula is `(target.double() - preds.double()).square().sum()`.
 
     Raises:
         MetricInputError: predictions and target differ in shape; torchmetrics would broadcast them.
@@ -31,11 +35,19 @@ def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor:
             f"{tuple(preds.shape)} and {tuple(target.shape)}; shapes never broadcast"
         )
     total, count = 0.0, preds.numel()
-    blocks = [x.reshape(-1) if count <= _BLOCK else x.reshape(-1).split(_BLOCK) for x in (preds, target)]
-    for block, right in [blocks] if count <= _BLOCK else zip(*blocks, strict=True):
-        error = right.to(torch.float64, copy=True).sub_(block)
+    right, own = values_of(target), values_of(preds)
+    for start in range(0, count, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        error = torch.from_numpy(np.subtract(right[part], own[part], dtype=np.float64))
         total += torch.dot(error, error).item()
-    return torch.tensor([total, count], dtype=torch.float64)
+    return [total, float(count)]
+
+
+def values_of(pictures: Tensor) -> npt.NDArray[Any]:
+    """Return all values as a flat array; NumPy has no bfloat16, and does not subtract bools."""
+    wide = pictures.float() if pictures.dtype in (torch.bfloat16, torch.bool) else pictures
+    values: npt.NDArray[Any] = wide.reshape(-1).numpy()
+    return values
 
 
 def decibels(sums: Tensor, params: Mapping[str, Any]) -> Tensor:
@@ -45,14 +57,14 @@ def decibels(sums: Tensor, params: Mapping[str, Any]) -> Tensor:
     return nepers * (10 / torch.log(torch.tensor(params["base"])))  # in float32, as in torchmetrics
 
 
-def similarities(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor | None:
+def similarities(inputs: MetricInputs, params: Mapping[str, Any]) -> list[float] | None:
     """Return the sum of the SSIM of the pictures and the number of pictures.
 
     Returns:
         None for volumes, pictures smaller than half a window, and what torchmetrics refuses.
     """
     by_picture = similarity_by_picture(inputs, params)
-    return None if by_picture is None else torch.stack([by_picture.sum(), torch.tensor(len(by_picture))])
+    return None if by_picture is None else [by_picture.sum().item(), float(len(by_picture))]
 
 
 def similarity_by_picture(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor | None:

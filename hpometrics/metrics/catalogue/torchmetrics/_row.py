@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
+import torch
 import torchmetrics
 from torch import Tensor
 
@@ -28,6 +29,7 @@ from ...features import (
     TEXT,
     InputType,
 )
+from ...wrappers import map_tensors
 
 
 class MetricInputs(NamedTuple):
@@ -40,7 +42,8 @@ class MetricInputs(NamedTuple):
 
 Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
 Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]
-Sums = Callable[[MetricInputs, Mapping[str, Any]], Tensor | None]
+Sums = Callable[[MetricInputs, Mapping[str, Any]], list[float] | None]
+ByRow = Callable[[MetricInputs, Mapping[str, Any]], Tensor | None]
 OfSums = Callable[[Tensor, Mapping[str, Any]], Tensor]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
@@ -112,7 +115,7 @@ class Row:
         component: the path to the value in a result of several: keys, indices, `mean`, `least`; `component`
             in `params` lets a name choose, by the indices of `entries` where the result is a sequence.
         feed: passes the inputs to `update`; `make` calls the constructor.
-        sums: computes the sums of the class from the inputs, on the CPU and in less time; None for those that
+        sums: computes the sums of the class from pictures, on the CPU and in less time; None for those that
             only the class can measure or refuse.
         of_sums: computes the value from these sums as the class does; without it an object of the class does.
         by_row: computes the value of each row, whose mean is the value, under the same conditions.
@@ -148,7 +151,7 @@ class Row:
     make: Make = construct
     sums: Sums | None = None
     of_sums: OfSums | None = None
-    by_row: Sums | None = None
+    by_row: ByRow | None = None
     keeps: Literal["states", "lists", "rows"] = "states"
     wide: bool = True
     highest: float | None = None
@@ -243,3 +246,23 @@ UNLISTED: dict[str, str] = {
     "wrappers.WrapperMetric": "the abstract base of the others",
 }
 """Class, as `module.Class` -> why it has no name."""
+
+
+def widened(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:
+    """Return the inputs with wider tensors."""
+
+    def cast(tensor: Tensor) -> Tensor:
+        return tensor.to(_wider_dtype(tensor.dtype, wide, signals))
+
+    return MetricInputs(*map_tensors(cast, list(inputs)))
+
+
+def _wider_dtype(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:
+    """Return the type to measure in: whole numbers of a signal would wrap around, others are classes."""
+    if dtype.is_complex or (dtype is torch.bool and not signals):
+        return dtype
+    if not (signals or dtype.is_floating_point):
+        return torch.int64
+    if wide:
+        return torch.float64
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32

@@ -28,10 +28,9 @@ from ...aggregation import RowValues, weighed_rows
 from ...batch import Outputs, as_tensor
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, TEXT, InputType, OutputFeature
 from ...metric import Metric
-from ...statistics.statistic import SUM, Kept, NamedTensors, Statistic
-from ...wrappers import map_tensors
+from ...statistics.statistic import SUM, Kept, NamedTensors, Statistic, Sums
 from ..regression.errors import check_finite
-from ._row import MetricInputs, Row
+from ._row import MetricInputs, Row, widened
 from .images import check_range, range_rule
 
 _SUMS = f"{SUM}states"
@@ -107,8 +106,11 @@ class Reference(Metric):
     def statistics(self) -> dict[str, Statistic]:
         """Return the sums of the class, or the rows, each batch of which the class must accept."""
         row = self.row
+        name = f"states of {self.name}"
+        if row.sums is not None:
+            return {"states": Sums(name, self._states_of, self._numbers_of, _state_of_sums)}
         if row.keeps != "rows":
-            return {"states": Kept(f"states of {self.name}", self._states_of)}
+            return {"states": Kept(name, self._states_of)}
         read = ", ".join([row.inputs, *row.extras, *row.optional])
         return {
             "tried": Kept(f"rows that {self.name} accepted", self._check_rows),
@@ -211,13 +213,12 @@ class Reference(Metric):
     def _update_inner(self, inputs: MetricInputs, classes: int | None) -> torchmetrics.Metric:
         """Return the object of the class after an update with the inputs."""
         inner = self._empty_inner(classes, _device_of(inputs))
-        self.row.feed(inner, _cast(inputs, self.row.wide, self.row.reads_signals))
+        self.row.feed(inner, widened(inputs, self.row.wide, self.row.reads_signals))
         return inner
 
     def _inputs_of(self, batch: Outputs) -> MetricInputs:
         """Return the inputs that the class reads from a batch, checked."""
-        missing = [name for name in self.row.extras if batch.extras.get(name) is None]
-        if missing:
+        if missing := [name for name in self.row.extras if batch.extras.get(name) is None]:
             needed, lacking = (
                 ", ".join(f"{name}=" for name in names) for names in (self.row.extras, missing)
             )
@@ -266,14 +267,17 @@ class Reference(Metric):
 
     def _states_of(self, batch: Outputs) -> NamedTensors:
         excess = self._out_of_range(batch)
-        if self.row.sums is not None and on_host(batch.target):
-            sums = self.row.sums(self._inputs_of(batch), self.params)
-            if sums is not None:
-                return {**excess, _SUMS: sums}
         inner = self._measure_batch(batch)
         classes = self._inner[0][0]
         count = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}
         return {**count, **excess, **read_states(inner, self.row.wide, self.row.keeps == "lists")}
+
+    def _numbers_of(self, batch: Outputs) -> list[float] | None:
+        """Return the sums of the class as plain numbers; None where only the class can measure a batch."""
+        if self.row.sums is None or not on_host(batch.target):
+            return None
+        self._out_of_range(batch)
+        return self.row.sums(MetricInputs(batch[self.row.inputs], batch.answer, {}), self.params)
 
     def _value_of_sums(self) -> Tensor | None:
         """Return the value that follows from the sums alone; None where only the class can compute it."""
@@ -327,6 +331,11 @@ class _Rows:
         return pack(read_inputs(batch, self.inputs, self.extras))
 
 
+def _state_of_sums(numbers: list[float]) -> NamedTensors:
+    """Return the state of plain sums of pictures, none of which exceeds the range."""
+    return {_OUT_OF_RANGE: torch.tensor(0), _SUMS: torch.tensor(numbers, dtype=torch.float64)}
+
+
 def _mean(result: Tensor) -> Tensor:
     value = result.double()
     return value[~value.isnan()].mean()
@@ -375,26 +384,6 @@ def _count_classes(inputs: MetricInputs, output: OutputFeature) -> int | None:
 def _device_of(inputs: MetricInputs) -> torch.device:
     tensor = next((x for x in (inputs.preds, inputs.target) if isinstance(x, Tensor)), None)
     return torch.device("cpu") if tensor is None else tensor.device
-
-
-def _cast(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:
-    """Return the inputs with wider tensors."""
-
-    def cast(tensor: Tensor) -> Tensor:
-        return tensor.to(_wider_dtype(tensor.dtype, wide, signals))
-
-    return MetricInputs(*map_tensors(cast, list(inputs)))
-
-
-def _wider_dtype(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:
-    """Return the type to measure in: whole numbers of a signal would wrap around, others are classes."""
-    if dtype.is_complex or (dtype is torch.bool and not signals):
-        return dtype
-    if not (signals or dtype.is_floating_point):
-        return torch.int64
-    if wide:
-        return torch.float64
-    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def _first_line(err: Exception) -> str:

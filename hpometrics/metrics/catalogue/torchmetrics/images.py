@@ -7,6 +7,7 @@ metric measures.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
-from ..._checks import Check, read
+from ..._checks import read
 from ..._device import number, on_host
 from ...batch import Outputs
 from ...features import IMAGE
@@ -42,15 +43,23 @@ def check_range(row: Row, params: Mapping[str, Any], batch: Outputs) -> Tensor |
     highest = highest_of(row, params)
     if highest is None:
         return None
-    pictures = _pictures_to_check(row, batch)
-    checks = [_check(row, params, name, batch, slack * highest) for name, slack in pictures]
-    for check in checks:
-        if not isinstance(check.bad, Tensor) and check.bad:
-            raise MetricInputError(check.explain())
-    flags = [check.bad for check in checks if isinstance(check.bad, Tensor)]
+    flags: list[Tensor] = []
+    for name, slack in _pictures_to_check(row, batch):
+        low, high = batch.block(f"extremes of {name}", partial(_extremes, name=name))
+        most = slack * highest
+        too_wide = (high > most) | (low < -most) | (high - low > most)
+        if isinstance(too_wide, Tensor):
+            flags.append(too_wide)
+        elif too_wide:
+            raise MetricInputError(_format_excess(row, params, name, batch))
     if flags:
         return torch.stack(flags).sum()
     return _NONE if on_host(batch.target) else number(0, batch.target, torch.int64)
+
+
+def _extremes(batch: Outputs, name: str) -> tuple[Any, Any]:
+    low, high = getattr(batch, name).aminmax()
+    return read(low), read(high)
 
 
 def highest_of(row: Row, params: Mapping[str, Any]) -> float | None:
@@ -78,18 +87,13 @@ def _pictures_to_check(row: Row, batch: Outputs) -> list[tuple[str, float]]:
     ]
 
 
-def _check(row: Row, params: Mapping[str, Any], name: str, batch: Outputs, most: float) -> Check:
-    pictures: Tensor = getattr(batch, name)
-    low, high = batch.block(f"extremes of {name}", lambda _: tuple(map(read, pictures.aminmax())))
-    too_wide = (high > most) | (low < -most) | (high - low > most)
-    rule = range_rule(row, params)
-
-    def explain() -> str:
-        numbers = f"{name} with values" if pictures.is_floating_point() else "whole numbers"
-        least = f" from {low:.4g}" if low < 0 else ""
-        return f"{rule}, got {numbers}{least} up to {high:.4g}; {_hint(row, params, low, high)}"
-
-    return Check(too_wide, rule, explain)
+def _format_excess(row: Row, params: Mapping[str, Any], name: str, batch: Outputs) -> str:
+    """Format the range of pictures that exceed the one that a metric reads."""
+    low, high = _extremes(batch, name)
+    is_real = getattr(batch, name).is_floating_point()
+    numbers = f"{name} with values" if is_real else "whole numbers"
+    least, hint = f" from {low:.4g}" if low < 0 else "", _hint(row, params, low, high)
+    return f"{range_rule(row, params)}, got {numbers}{least} up to {high:.4g}; {hint}"
 
 
 def _hint(row: Row, params: Mapping[str, Any], low: float, high: float) -> str:

@@ -10,7 +10,9 @@ import torchmetrics.functional.classification as tm
 from matrix import covering, pairs
 from scored import SEEDS, epoch, measured
 
+from hpometrics.metrics.catalogue.classification import label_ranking
 from hpometrics.metrics.collection import MetricCollection
+from hpometrics.metrics.features import Set
 
 METRICS = {
     "coverage_error": sk.coverage_error,
@@ -58,3 +60,16 @@ def test_rows_are_sorted_once_for_all_three(monkeypatch):
     panel.update(logits=torch.randn(1000, 20), target=torch.rand(1000, 20) < 0.2)
     panel.compute()
     assert calls == [(1000, 20)]
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_rows_may_be_sorted_a_few_at_a_time(at_once, monkeypatch):
+    """The values are those of all rows at once, with unknown labels and ties too."""
+    logits, target = torch.randn(50, 9).round(), torch.randint(-1, 2, (50, 9))
+    panel = MetricCollection(list(METRICS), Set(9, ignore_index=-1))
+    panel.update(logits=logits, target=target)
+    expected = panel.compute()
+    panel.reset()
+    monkeypatch.setattr(label_ranking, "_SORTED", at_once)
+    panel.update(logits=logits, target=target)
+    assert panel.compute() == expected

@@ -200,7 +200,7 @@ def test_likelihoods_are_gathered_once(monkeypatch):
 @pytest.mark.parametrize("at_once", [1, 20, 10_000])
 def test_losses_do_not_depend_on_the_positions_at_a_time(at_once, dtype, monkeypatch):
     """They are those of the log-softmax of the whole batch, of both kinds, together and alone."""
-    monkeypatch.setattr("hpometrics.metrics.catalogue.text.sequence._AT_ONCE", at_once)
+    monkeypatch.setattr("hpometrics.metrics._derive._AT_ONCE", at_once)
     logits, target = draw()
     logits = logits.to(dtype)
     logs = (logits.float() if dtype is torch.bfloat16 else logits).log_softmax(-1).double()

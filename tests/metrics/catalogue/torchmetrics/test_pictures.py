@@ -161,3 +161,20 @@ def test_decibels_are_those_of_the_class():
         metric.update(one, right)
     expected = by_torchmetrics("psnr", preds, target, data_range=3.0, base=2.0)
     assert metric.compute().item() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", ["psnr", "ssim"])
+def test_plain_sums_are_joined_with_those_of_another_metric(name):
+    """Before and after a look at the state, a merge and a load, the value is that of all pictures."""
+    batches = [torch.rand(2, 2, 3, 16, 16, generator=torch.Generator().manual_seed(n)) for n in range(4)]
+    whole, part, other = (get_metric(name, "image") for _ in range(3))
+    for batch in batches:
+        whole.update(*batch)
+    part.update(*batches[0])
+    part.update(*batches[1])
+    other.update(*batches[2])
+    part.merge(other)
+    part.load_state_dict(part.state_dict())
+    part.update(*batches[3])
+    assert part.kept["states"].label == f"Kept(of='states of {name}')"  # as in the files of earlier versions
+    assert part.compute().item() == pytest.approx(whole.compute().item(), rel=1e-12)
