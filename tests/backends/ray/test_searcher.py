@@ -81,7 +81,10 @@ def test_a_trial_that_ends_between_epochs_is_complete():
 
 
 def test_a_worker_that_tune_ended_too_soon_has_its_end_and_its_checkpoint(tmp_path):
-    """Stopped at its last epoch it is complete, though it had no time to write that itself."""
+    """Stopped at its last epoch it is complete, though it had no time to write that itself.
+
+    It took the time of its epochs; that of Tune has the start of the process, too.
+    """
     run = Run(metric=LOSS, directory=tmp_path)
     for _ in run.epochs(1):
         run.checkpoint(model=torch.nn.Linear(1, 1))
@@ -93,10 +96,11 @@ def test_a_worker_that_tune_ended_too_soon_has_its_end_and_its_checkpoint(tmp_pa
     search = StudySearcher(study, space, {"loss": MINIMIZE}, directory_of=lambda number: tmp_path)
     params = search.suggest("a")["params"]
     write_trial(tmp_path, TrialRecord(0, params, TrialState.RUNNING, seed=3))
-    search.on_trial_complete("a", told(1, 0.5, 0.5, final=True))
+    search.on_trial_complete("a", told(1, 0.5, 0.5, final=True, time_total_s=99.0))
     record = read_trial(tmp_path)
     assert (record.state, record.value, record.seed) == (TrialState.COMPLETE, 0.5, 3)
     assert record.checkpoint == run.best_checkpoint
+    assert record.seconds == record.epochs[0].seconds < 99
 
 
 def test_a_value_that_is_not_finite_has_failed():
