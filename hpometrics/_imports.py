@@ -268,14 +268,25 @@ def same_folder() -> Iterator[None]:
             os.chdir(before)
 
 
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
+
+
 @contextmanager
 def aside() -> Iterator[TextIO]:
     """Redirect stdout to stderr, also for compiled code and for started programs.
+
+    A notebook shows stderr in red, and no program reads its stdout, so there nothing is redirected.
 
     Yields:
         The original stdout, for lines of results.
     """
     stdout = sys.stdout
+    if in_notebook():
+        yield stdout
+        return
     stdout.flush()
     try:
         descriptor, errors = stdout.fileno(), sys.stderr.fileno()

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._formatting import column, duration, number, wrapped_lines
+from .._imports import in_notebook
 from .._text import printable, printable_lines
 from ..direction import ARROWS
 from ..records.trial_record import TrialRecord, TrialState
@@ -96,7 +97,7 @@ class LiveTable:
         """Print the line of an ended trial; on a terminal its row, cut to the width, and why it failed."""
         console, lines = self._console, self._lines
         if console is None:
-            print_error(lines.line(record, better))
+            print_progress(lines.line(record, better))
             return
         heads = [f"{printable(name)}{ARROWS[direction]}" for name, direction in lines.directions.items()]
         beside = [*lines.directions][1:]
@@ -117,7 +118,7 @@ class LiveTable:
             )
         if record.state is TrialState.FAILED:
             for text in lines.reasons(record):
-                print_error(wrapped_lines(f"    {text}", console.width))
+                print_progress(wrapped_lines(f"    {text}", console.width))
 
     def text(self) -> str:
         """Return the live line."""
@@ -252,8 +253,7 @@ def make_console() -> Console:
 
 def _notebook_display() -> Callable[..., Any] | None:
     """Return the function that shows an output in the notebook of this process, if it has one."""
-    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    if get_shell is None or getattr(get_shell(), "kernel", None) is None:
+    if not in_notebook():
         return None
     display: Callable[..., Any] = importlib.import_module("IPython.display").display
     return display
@@ -283,6 +283,6 @@ def _updated(display: Callable[..., Any], text: Callable[[], str]) -> Iterator[N
         handle.update(bundle(), raw=True)
 
 
-def print_error(text: str) -> None:
-    """Print lines to stderr."""
-    print(printable_lines(text), file=sys.stderr, flush=True)
+def print_progress(text: str) -> None:
+    """Print lines to stderr; in a notebook to stdout, as it shows stderr in red."""
+    print(printable_lines(text), file=sys.stdout if in_notebook() else sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .._formatting import terminal_width, wrapped_lines
 from .._text import printable, printable_lines
-from ..backends.live_table import AtWork, LiveTable, print_error
+from ..backends.live_table import AtWork, LiveTable, print_progress
 from ..backends.trial_lines import TrialLines, short_reason
 from ..config.metric_section import suggest_value
 from ..exceptions import HpometricsError
@@ -80,11 +80,12 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line."""
         if not self._quiet:
-            print_error(text)
+            print_progress(text)
 
     def complain(self, text: str) -> None:
         """Print an error, whether quiet or not, with its lines wrapped to the terminal."""
-        print_error(wrapped_lines(printable_lines(text), terminal_width(sys.stderr)))
+        lines = wrapped_lines(printable_lines(text), terminal_width(sys.stderr))
+        print(lines, file=sys.stderr, flush=True)
 
     def tell(self, record: TrialRecord) -> None:
         """Print the line of a finished trial."""
