@@ -1,4 +1,4 @@
-"""Make the pictures of the README: `python -m docs._generate.pictures`, from a real run and its report.
+"""Make the pictures of the README and the site: `python -m docs._generate.pictures`, from real runs.
 
 The terminal is recorded by a pseudo terminal and drawn by rich; Chromium takes the screenshots of the report.
 """
@@ -18,6 +18,9 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+from nbformat import NotebookNode, v4
 from rich.console import Console
 from rich.text import Text
 
@@ -25,11 +28,19 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 112, 40
 COMMAND = "hpometrics run configs/quickstart.yaml"
+LIVE = {
+    "live": "hpometrics run configs/recommender.yaml",
+    "live-ray": "hpometrics run configs/quickstart_ray.yaml",
+}
+"""The command of each picture that shows a sweep at work, with its live line."""
+_AT_WORK = r"\d/\d+  best .* at work #\d+ \d+/\d+ \([\d.]+\)"
 SCREENS = {
     "report": (1280, 1080, ()),
     "report-phone": (390, 1500, ()),
     "report-dark": (1280, 1080, ("--force-dark-mode",)),
 }
+NOTEBOOK = ROOT / "docs/tutorials/notebook.md"
+_SHOWN_CELLS = ("result = sweep.run()", "result")
 _MOST_RUNS = 3  # of a confirmation
 _FRAME = """<meta name="color-scheme" content="light dark"><body style="margin: 0">
 <iframe src="{page}" style="border: 0; display: block; height: {height}px; width: {width}px"></iframe>
@@ -37,11 +48,21 @@ _FRAME = """<meta name="color-scheme" content="light dark"><body style="margin: 
 
 
 def main() -> None:
-    """Write `docs/pictures/run.svg` and the screenshots of the report."""
+    """Write the pictures of terminals and the screenshots of the report."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("configs", "examples"):
             (Path(folder) / name).symlink_to(ROOT / name)
+        notebook = notebook_of(NOTEBOOK)
+        run_notebook(notebook, Path(folder))
+        notebook.cells = [cell for cell in notebook.cells if cell.source in _SHOWN_CELLS]
+        page = Path(folder, "notebook.html")
+        exporter = HTMLExporter()  # type: ignore[no-untyped-call]
+        page.write_text(exporter.from_notebook_node(notebook)[0], encoding="utf8")
+        _photograph(page, PICTURES / "notebook.png", 1000, 1300, ())
+        for name, command in LIVE.items():
+            shown = [_prompt(command), *_record(Path(folder), command, interrupt=_AT_WORK, still=True)]
+            (PICTURES / f"{name}.svg").write_text(_svg(shown), encoding="utf8")
         interrupted = _record(Path(folder), interrupt=r" 3 +ok  ")
         resumed = _record(Path(folder))
         (PICTURES / "run.svg").write_text(_svg(_excerpt(interrupted, resumed)), encoding="utf8")
@@ -56,28 +77,50 @@ def main() -> None:
 _PROGRAM = (sys.executable, "-m", "hpometrics")
 
 
-def _record(folder: Path, interrupt: str | None = None) -> list[str]:
-    """Run the command in a terminal and return its lines with their colors.
+def notebook_of(page: Path) -> NotebookNode:
+    """Return a notebook with a cell for each block of Python on a page."""
+    blocks = re.findall(r"```python\n(.*?)\n```", page.read_text(encoding="utf8"), re.DOTALL)
+    cells = [v4.new_code_cell(block) for block in blocks]  # type: ignore[no-untyped-call]
+    notebook: NotebookNode = v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
+    return notebook
+
+
+def run_notebook(notebook: NotebookNode, folder: Path) -> None:
+    """Run all cells in a kernel of this Python, which keep what they print.
+
+    Raises:
+        CellExecutionError: a cell has failed.
+    """
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": folder}}).execute()
+
+
+def _record(
+    folder: Path, command: str = COMMAND, interrupt: str | None = None, still: bool = False
+) -> list[str]:
+    """Run a command in a terminal and return its lines with their colors.
 
     Args:
         folder: where it runs.
+        command: `hpometrics` and its arguments.
         interrupt: after output that matches, Ctrl-C is pressed once.
+        still: return the lines of that moment, not those of the end.
     """
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
         environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
         environment.pop("NO_COLOR", None)
-        os.execve(sys.executable, [*_PROGRAM, *COMMAND.split()[1:]], environment)
+        os.execve(sys.executable, [*_PROGRAM, *command.split()[1:]], environment)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    output = ""
+    output, lines = "", []
     while data := _read(terminal):
         output += data
         if interrupt and re.search(interrupt, output):
+            lines = _lines(output)
             os.write(terminal, b"\x03")
             interrupt = None
     os.waitpid(child, 0)
-    return _lines(output)
+    return lines if still else _lines(output)
 
 
 def _read(terminal: int) -> str:
@@ -103,8 +146,12 @@ def _excerpt(interrupted: Sequence[str], resumed: Sequence[str]) -> list[str]:
     block = next(n for n, line in enumerate(resumed) if line.startswith("# engine params"))
     runs = [n for n, line in enumerate(resumed[:table]) if re.match(r" +#\d+ +seed", line)]
     shown = [*resumed[: runs[_MOST_RUNS]], f"   ... {len(runs) - _MOST_RUNS} more", "", *resumed[block:]]
-    prompt = f"\x1b[1m$ {COMMAND}\x1b[0m"
+    prompt = _prompt(COMMAND)
     return [prompt, *(line for line in interrupted if line), "", prompt, *shown]
+
+
+def _prompt(command: str) -> str:
+    return f"\x1b[1m$ {command}\x1b[0m"
 
 
 def _svg(lines: Sequence[str]) -> str:

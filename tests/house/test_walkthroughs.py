@@ -15,6 +15,8 @@ from forked import hpometrics
 from loaded_python import loaded_python
 from shipped import without_numbers
 
+from docs._generate.pictures import NOTEBOOK, notebook_of, run_notebook
+
 ROOT = Path(__file__).parents[2]
 WALKTHROUGHS = {
     path.stem: path.read_text(encoding="utf8")
@@ -44,6 +46,21 @@ def test_a_walkthrough_goes_as_it_says(page, folder, monkeypatch):
             printed = iter(without_numbers(run(command, folder, monkeypatch)).splitlines())
             for line in expected:
                 assert line == "..." or without_numbers(line) in printed, f"{command}: {line}"
+
+
+def test_the_page_of_a_notebook_runs_in_a_kernel(folder):
+    """The live line is updated in place; the result shows its headline, its tables and its figures."""
+    notebook = notebook_of(NOTEBOOK)
+    run_notebook(notebook, folder)
+    cells = {cell.source: cell.outputs for cell in notebook.cells}
+    (line,) = (one for one in cells["result = sweep.run()"] if one.output_type == "display_data")
+    assert line.data["text/plain"].startswith("8/8  best ")
+    streams = [one for one in cells["result = sweep.run()"] if one.output_type == "stream"]
+    assert {one.name for one in streams} == {"stdout"} and " #7 " in "".join(one.text for one in streams)
+    (shown,) = cells["result"]
+    page = shown.data["text/html"]
+    assert re.search(r"<h4>notebook</h4><p><b>Trial \d is best: accuracy 0\.\d+", page)
+    assert {"lr", "width", "roc_auc"} <= set(re.findall(r"<td>(.*?)</td>", page)) and "<script" in page
 
 
 def run(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
