@@ -50,7 +50,7 @@ OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test
 	several_objectives.py slurm.py value_gates.py) tests/metrics/registry/test_warprec_names.py \
 	tests/records/test_reproduction.py
 ROOMS := $(addprefix backends/, . optuna ray) config engines integration $(addprefix metrics/, . additive references \
-	registry) records results results/report run runner scoring selection space testing
+	registry) records results results/compare results/report run runner scoring selection space testing
 LOWEST ?= $(filter-out $(OF_THE_NEWEST) $(OF_THE_PINNED), $(subst /./,/,$(wildcard $(ROOMS:%=tests/%/test_*.py)))) \
 	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/interop/test_first_files.py \
 	tests/house/test_engines_names.py

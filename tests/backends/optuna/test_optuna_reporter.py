@@ -86,6 +86,7 @@ def test_the_final_epoch_is_never_pruned():
     assert (trial.intermediate_values, trial.user_attrs) == ({0: 0.1}, {})
 
 
+@pytest.mark.filterwarnings("ignore:Sample size too small")  # of SciPy 1.14, which Optuna's pruner calls
 @pytest.mark.parametrize(
     ("pruner", "epochs"),
     [
