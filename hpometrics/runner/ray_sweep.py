@@ -33,11 +33,13 @@ from ..records.epoch_log import read_trial
 from ..records.recovery import Loss, format_loss
 from ..records.trial_record import TrialRecord, TrialState, write_trial
 from ..results.run_directory import RunDirectory
+from ..run.trials import Trials
 from ..space.space import Space
 from .confirm import train_if_free
 from .context import SweepContext
 from .leases import LocalOwnership
 from .reclaim import after_death
+from .signals import raising_interrupts
 from .study import has_open_trials, opened_study, reserve_slots
 
 _DEATHS = 3  # workers that may die of the same fresh run
@@ -173,7 +175,7 @@ class ClusterPool:
         settings: RayBackend = context.plan.config.backend.section
         amounts = settings.resources.of_trial(context.facts["threads"])
         cores, gpus, memory = amounts.pop("cpu"), amounts.pop("gpu"), amounts.pop("memory", None)
-        self._task = ray.remote(train_if_free).options(
+        self._task = ray.remote(_train_in_worker).options(
             num_cpus=cores, num_gpus=gpus, memory=memory, resources=amounts, max_retries=0
         )
         self._say, self._most = context.say, settings.workers
@@ -215,6 +217,16 @@ class ClusterPool:
                         f"trial {trial}, seed {number}: {_DEATHS} of its workers died: {one_line(err)}"
                     ) from err
                 self._say(f"trial {trial}, seed {number}: its worker died; another worker trains it")
+
+
+def _train_in_worker(home: RunDirectory, trials: Trials, training: Training) -> bool:
+    """Train a fresh run in a worker, see `train_if_free`; SIGTERM interrupts it.
+
+    Ray sends that when the driver has died. Its own handler raises SystemExit in the engine, which would be a
+    failure of the engine.
+    """
+    with raising_interrupts():
+        return train_if_free(home, trials, training)
 
 
 def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership) -> None:

@@ -90,7 +90,7 @@ STORMS = [
     pytest.param("list", 5, id="often-list", marks=EXHAUSTIVE),
     pytest.param("optuna, 2 workers", 1, id="once-2 workers", marks=EXHAUSTIVE),
     pytest.param("optuna, 4 workers", 1, id="once-4 workers", marks=[EXHAUSTIVE, pytest.mark.thorough]),
-    pytest.param("ray", 1, id="once-ray", marks=[EXHAUSTIVE, pytest.mark.ray]),
+    pytest.param("ray", 5, id="often-ray", marks=[EXHAUSTIVE, pytest.mark.ray]),
 ]
 """Where it is killed, and how often without `--faults`; a kill of several workers starts them all again."""
 
