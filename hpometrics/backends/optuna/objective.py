@@ -236,21 +236,10 @@ class OptunaObjective(BaseObjective):
             with self._following.live(n_trials):
                 for orphan in iter(lambda: reclaim(study, partial(self._take_orphan, participant)), None):
                     finish(study, orphan, lead, arguments.get("catch", ()))
-                is_open = n_trials is None and arguments.get("timeout") is None
-                if n_trials is not None:
-                    trials = study.get_trials(deepcopy=False)
-                    started = sum(trial.state in _STARTED for trial in trials)
-                    stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
-                    n_trials = max(0, n_trials - started)
-                    arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
-                if stale is not None or cost is not None:
-                    limits, ended = self.limits(stale, cost, is_open), dict[int, TrialRecord]()
-                    if limits.reached(study_records(study, ended)):
-                        n_trials = 0
-                    ends = partial(_stop_at, limits, ended)
-                    arguments["callbacks"] = [*(arguments.get("callbacks") or ()), ends]
+                left, ends = self._ends(study, n_trials, stale, cost, arguments.get("timeout"))
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), *ends]
                 with quietly():
-                    study.optimize(lead, n_trials=n_trials, **arguments)
+                    study.optimize(lead, n_trials=left, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
@@ -259,6 +248,28 @@ class OptunaObjective(BaseObjective):
             if participant is not None:
                 participant.leave()
         ranks.from_first(_no_trial)
+
+    def _ends(
+        self,
+        study: optuna.Study,
+        total: int | None,
+        stale: int | None,
+        cost: float | None,
+        timeout: float | None,
+    ) -> tuple[int | None, list[Callable[[optuna.Study, FrozenTrial], None]]]:
+        """Return how many trials are left to start, and the callbacks that stop the study."""
+        left, callbacks = total, list[Callable[[optuna.Study, FrozenTrial], None]]()
+        if total is not None:
+            started = sum(trial.state in _STARTED for trial in study.get_trials(deepcopy=False))
+            callbacks.append(MaxTrialsCallback(max(started + 1, total), states=_STARTED))
+            left = max(0, total - started)
+        if stale is not None or cost is not None:
+            is_open = total is None and timeout is None
+            limits, ended = self.limits(stale, cost, is_open), dict[int, TrialRecord]()
+            if limits.reached(study_records(study, ended)):
+                left = 0
+            callbacks.append(partial(_stop_at, limits, ended))
+        return left, callbacks
 
     def _take_orphan(self, participant: Participant | None, number: int) -> bool:
         """Lock a running trial whose process died; return False if it may be alive.
