@@ -177,9 +177,8 @@ class MetricCollection:
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
         }  # fmt: skip
-        self.add_batch(
-            {name: value for name, value in arguments.items() if value is not None or name in extras}
-        )
+        given = {name: value for name, value in arguments.items() if value is not None or name in extras}
+        self.add_batch(given)
 
     def add_batch(self, arguments: Mapping[str, Any]) -> None:
         """Add one batch, by the keyword arguments of `update`."""
@@ -393,9 +392,8 @@ class MetricCollection:
                 value = metric.undefined(complaint) if complaint else metric.compute_defined()
                 values[name] = value if getattr(value, "dtype", None) is torch.float64 else _double(value)
         nan = [name for name, value in values.items() if value.ndim == 0 and math.isnan(value)]
-        return values, {
-            name: self._metrics[name].undefined_reason or "the metric returned nan" for name in nan
-        }
+        reasons = {name: self._metrics[name].undefined_reason or "the metric returned nan" for name in nan}
+        return values, reasons
 
     def _over_all_ranks(self) -> Self:
         merged = self.fresh()

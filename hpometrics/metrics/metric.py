@@ -60,7 +60,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     reads_soft: ClassVar[bool] = False
     """Whether it measures against soft labels, `target_probabilities=`, if there are any."""
     expects: frozenset[str] = frozenset()
-    """What it reads of all logits of a batch: `largest`, `losses`, or nothing (see `expect`)."""
+    """The facts of all logits of a batch that it reads: `largest`, `losses`, or none (see `expect`)."""
     full_state_update: bool = False
     _facts_of: ClassVar[type | None] = None
 
