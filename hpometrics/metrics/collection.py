@@ -19,7 +19,7 @@ from .batch import KEYWORDS, Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, facts_table, overrides_update
 from .registry.groups import expand
-from .registry.lookup import registered_types
+from .registry.lookup import is_named_in_full, registered_types
 from .registry.names import MetricName
 from .registry.register import get_metric
 from .registry.suggestions import suggestion
@@ -469,8 +469,8 @@ def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
     members: dict[str, Metric] = {}
     for metric in metrics:
         first = members.setdefault(metric.name, metric)
-        same = first is metric or (type(first) is type(metric) and registered_types(type(metric)))
-        if not same:  # of one registered class, the same name means the same parameters
+        full = (is_named_in_full(type(one), vars(one)) for one in (first, metric))
+        if first is not metric and not (type(first) is type(metric) and all(full)):
             raise MetricInputError(
                 f"two different metrics are named {metric.name!r}; give one of them another .name"
             )

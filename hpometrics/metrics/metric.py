@@ -21,20 +21,15 @@ from ._state import StatefulMetric, put_foreign_bases_first, squeeze
 from ._validation import BatchValidator, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
-from .features import FEATURES, InputType, OutputFeature
+from .features import FEATURES, AnyOutput, InputType, OutputFeature
 from .registry.facts import unstated, write_facts
 from .registry.lookup import printed_name, registered_types
+from .registry.names import Scalar
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
 
 NOTHING_MEASURED = "nothing was measured"
 """The reason of a metric without a batch."""
-
-
-class AnyOutput(OutputFeature):
-    """The output of a metric that was never registered; nothing of it is checked or derived."""
-
-    type: ClassVar[str] = "any"
 
 
 class Metric(LudwigMetricNames, StatefulMetric):
@@ -124,6 +119,12 @@ class Metric(LudwigMetricNames, StatefulMetric):
                 f"{self.name} has already measured {self._output}; its output cannot change to {feature}"
             )
         self._output = feature
+
+    @property
+    def _settings(self) -> dict[str, Scalar]:
+        """The values of its parameters that attributes of the same name have."""
+        names, own = inspect.signature(type(self).__init__).parameters, vars(self)
+        return {name: own[name] for name in names if isinstance(own.get(name), Scalar)}
 
     @property
     def pools_tasks(self) -> bool:
@@ -270,10 +271,10 @@ class Metric(LudwigMetricNames, StatefulMetric):
             StateError: the other metric is of another class, has other parameters or another output.
         """
         self._refuse_if_shared("merge")
-        if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
-            raise StateError(
-                f"{self.name} merges only with the same metric, got {getattr(other, 'name', other)!r}"
-            )
+        same = type(other) is type(self) and other.name == self.name and other._settings == self._settings
+        if not same or other.kept.keys() != self.kept.keys():
+            got = getattr(other, "name", type(other).__name__)
+            raise StateError(f"{self.name} merges only with the same metric, of equal parameters; got {got}")
         self.output.refuse_other(other.output.facts, self.name)
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
@@ -299,10 +300,6 @@ class Metric(LudwigMetricNames, StatefulMetric):
         Raises:
             StateError: it is not a metric of the same kind.
         """
-        if not isinstance(incoming_state, Metric):
-            raise StateError(
-                f"{self.name} merges only with the same metric, got {type(incoming_state).__name__}"
-            )
         self.merge(incoming_state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from hpometrics.exceptions import (
     UnknownMetricError,
 )
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import BINARY, Binary, Category, Number, Sequence
+from hpometrics.metrics.features import BINARY, NUMBER, Binary, Category, Number, Sequence
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import cut, draw
 
@@ -130,6 +130,27 @@ def test_objects_of_one_class_with_other_parameters_are_two_metrics():
     """Neither may be lost: both are measured, each under a name that tells them apart."""
     panel = fed(MetricCollection([ScaledGap(scale=1.0), ScaledGap(scale=3.0)], Number()))
     assert list(values(panel).values()) == [3.0, 9.0]
+
+
+class UntypedGap(Gap):
+    """A distance with parameters without types, of which one may be anything."""
+
+    def __init__(self, scale=1.0, marks=None):
+        super().__init__()
+        self.scale, self.marks = scale, marks
+
+    def get_current_value(self, preds, target):
+        return self.scale * super().get_current_value(preds, target)
+
+
+def test_parameters_without_types_are_parameters_too(samples):
+    """Their values stand in the name, which builds the metric again; what no name can tell is refused."""
+    samples.register_metric("untyped_gap", [NUMBER])(UntypedGap)
+    panel = fed(MetricCollection([UntypedGap(), UntypedGap(scale=3.0)], Number()))
+    assert values(panel) == {"untyped_gap": 3.0, "untyped_gap(scale=3.0)": 9.0}
+    assert fed(MetricCollection(panel.names, Number())).compute() == panel.compute()
+    with pytest.raises(MetricInputError, match="two different metrics are named 'untyped_gap'"):
+        MetricCollection([UntypedGap(marks=[1]), UntypedGap(marks=[2])], Number())
 
 
 def test_two_classes_under_one_name_are_refused():

@@ -223,6 +223,18 @@ def test_only_its_own_kind_merges(other):
         fed(ScaledGap()).merge(fed(other))
 
 
+def test_the_same_name_is_not_the_same_metric():
+    """Of a class that is not registered the name tells no parameters; those that differ are refused."""
+
+    class Unregistered(ScaledGap):
+        pass
+
+    first, second = fed(Unregistered(scale=1.0)), fed(Unregistered(scale=2.0))
+    with pytest.raises(StateError, match="Unregistered merges only with the same metric"):
+        first.merge(second)
+    assert first.compute().item() == 3.0
+
+
 @pytest.mark.parametrize("cls", KINDS)
 @pytest.mark.parametrize("state", [{}, {"total": torch.tensor(1.0)}], ids=["empty", "partial"])
 def test_a_state_that_is_not_whole_is_refused(cls, state):

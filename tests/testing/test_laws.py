@@ -369,6 +369,14 @@ class Saturates(MeanMetric):
         return (preds < 1).double()
 
 
+class HidesItsScale(Gap):
+    """Stores its parameter where its name does not look."""
+
+    def __init__(self, *, scale: float = 1.0):
+        super().__init__()
+        self._scale = scale
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -412,6 +420,7 @@ class SpoilsBlocks(MeanMetric):
         (RoundedGap, check_whole_numbers),
         (MissesItsGoal, check_division),
         (Saturates, check_margin),
+        (HidesItsScale, check_company),
     ],
     ids=lambda thing: thing.__name__,
 )
