@@ -14,6 +14,7 @@ from .._redaction import excerpt
 from ..exceptions import MetricInputError
 from ._derive import (
     Decided,
+    array_of_column,
     class_scores_of,
     column_weight_of,
     counted_of,
@@ -385,12 +386,13 @@ def select_rows(value: Any, places: Tensor, size: int) -> Any:
     """Return some rows of a value with an entry per row of a batch; any other value unchanged.
 
     Args:
-        value: a tensor, an array, a list, or a value of the batch as a whole.
+        value: a tensor, an array, a column of a table, a list, or a value of the batch as a whole.
         places: (M,) the numbers of the rows.
         size: the number of rows of the batch.
     """
-    if isinstance(value, (Tensor, np.ndarray)):
-        return value[places] if value.ndim and len(value) == size else value
+    array = array_of_column(value)
+    if isinstance(array, (Tensor, np.ndarray)):
+        return array[places] if array.ndim and len(array) == size else value
     by_row = isinstance(value, (list, tuple)) and len(value) == size
     return [value[i] for i in places.tolist()] if by_row else value
 

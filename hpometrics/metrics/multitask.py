@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
+from ._derive import array_of_column
 from ._device import gather_from_ranks, world_size
 from ._validation import NonFinite
 from .collection import MetricCollection, MetricLike, metric_of
@@ -150,6 +151,7 @@ def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list
             f"there are tasks for {total} rows, but {name}= has {received}; update each task separately if "
             "its values do not go by row"
         )
+    value = array_of_column(value)
     if isinstance(value, torch.Tensor):
         return [value.index_select(0, rows.to(value.device)) for rows in places]
     if isinstance(value, np.ndarray):

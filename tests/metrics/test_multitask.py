@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 import torch
 
@@ -95,6 +96,15 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
     """No row is dropped silently."""
     with pytest.raises(MetricInputError, match=told):
         panel().update(task=task, **DECIDED)
+
+
+@pytest.mark.parametrize("index", [[1, 0, 2, 3], [4, 7, 1, 9]], ids=["shuffled", "filtered"])
+def test_the_rows_of_a_column_go_by_place(index):
+    """As those of a tensor beside it do, whatever the labels of its rows."""
+    measured = TaskCollection(["accuracy"], Category(2))
+    target = pd.Series([0, 1, 1, 0], index=index)
+    measured.update(task=["a", "b", "a", "b"], predictions=torch.tensor([0, 1, 1, 1]), target=target)
+    assert measured.compute() == {"a/accuracy": 1.0, "b/accuracy": 0.5, "accuracy": 0.75}
 
 
 def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):

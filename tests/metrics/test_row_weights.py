@@ -49,12 +49,13 @@ def test_nothing_but_ignored_rows_is_undefined():
 
 
 def test_extras_and_weights_are_cut_with_the_rows():
-    """What belongs to a row goes with it, also as a list or an array; what does not stays."""
+    """What belongs to a row goes with it, also as a list, an array or a column; what does not stays."""
     batch = Outputs(
         Number(), predictions=torch.arange(3.0), target=torch.arange(3.0), sample_weight=[1, 2, 3],
-        names=["a", "b", "c"], level=0.5, bounds=torch.eye(3).numpy(),
+        names=["a", "b", "c"], level=0.5, bounds=torch.eye(3).numpy(), ages=pd.Series([7, 8, 9], [2, 1, 0]),
     ).rows(torch.tensor([True, False, True]))  # fmt: skip
     assert batch.extras["names"] == ["a", "c"] and batch.extras["level"] == 0.5
+    assert batch.extras["ages"].tolist() == [7, 9]
     assert batch.weight.tolist() == [1.0, 3.0] and batch.extras["bounds"].shape == (2, 3)
 
 
