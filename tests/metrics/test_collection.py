@@ -16,7 +16,7 @@ from hpometrics.exceptions import (
     UnknownMetricError,
 )
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import BINARY, NUMBER, Binary, Category, Number, Sequence
+from hpometrics.metrics.features import BINARY, NUMBER, Binary, Category, Number, Sequence, Set
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import cut, draw
 
@@ -85,14 +85,22 @@ def test_a_refused_batch_leaves_every_metric_as_it_was(names, batch, error):
     assert values(fed(panel, [7.0], [0.0])) == dict.fromkeys(names, 4.0)
 
 
-def test_another_number_of_classes_is_refused_by_all():
+@pytest.mark.parametrize("others", [5, 1])
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        (Category, ["f1_macro", "roc_auc", "hits@2", "log_loss", "ece"]),
+        (Set, ["f1_macro", "accuracy"]),
+    ],
+)
+def test_another_number_of_classes_is_refused_by_all(output, names, others):
     """A later batch with other classes is an input error for statistics too, and leaves all of them."""
-    panel = MetricCollection(["f1_macro", "roc_auc", "hits@2", "log_loss", "ece"], Category())
-    panel.update(**draw(Category(4), 30, seed=1))
+    panel = MetricCollection(names, output())
+    panel.update(**draw(output(4), 30, seed=1))
     before = values(panel)
     with pytest.raises(MetricInputError, match=r"4|classes"):
-        panel.update(**draw(Category(5), 30, seed=2))
-    panel.update(**draw(Category(4), 0))
+        panel.update(**draw(output(others), 30, seed=2))
+    panel.update(**draw(output(4), 0))
     assert values(panel) == before
 
 

@@ -155,6 +155,14 @@ class LabelConfusion(Statistic):
         """Per-label counts."""
         return self.derived("counts", _counts_of_labels)
 
+    def check(self, batch: Outputs) -> None:
+        """Check that the number of labels is that of earlier batches.
+
+        Raises:
+            MetricInputError: the batch has another number.
+        """
+        refuse_other_width(batch, self._state["counted"].shape[1] if self._state else None)
+
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
         predicted, right = batch.label_flags
