@@ -205,24 +205,26 @@ class StatefulMetric(torchmetrics.Metric):
         """Return the same metric with nothing measured."""
         own, policy = self.__dict__, self._validator.non_finite
         measured = {name: own[name] for name in _MEASURED}
-        own.update(_NOTHING)
+        rows = {name: state for name, state in self.metric_state.items() if isinstance(state, list)}
+        own.update(_NOTHING, **{name: [] for name in rows})
         try:
             copy = self.__deepcopy__({})
         finally:
-            own.update(measured)
+            own.update(measured, **rows)
         copy.__dict__.update(_validator=BatchValidator(policy), kept_by_others=False, _to_sync=True)
         if copy.resets_itself:
             copy.reset()
         copy.forget()
         return copy
 
-    def _forward_on_copy(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch, which a copy computes."""
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add one batch and return the value of that batch alone, which a copy computes."""
         copy = self.alone()
         copy._to_sync = self.dist_sync_on_step
         copy.update(*args, **kwargs)
         self.update(*args, **kwargs)
-        return copy.compute()
+        self.__dict__["_forward_cache"] = value = copy.compute()
+        return value
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy all that may change; most attributes of a metric are constants, or empty."""

@@ -302,10 +302,6 @@ class Metric(LudwigMetricNames, StatefulMetric):
         """
         self.merge(incoming_state)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch alone."""
-        return (self._forward_on_copy if self.kept else super().forward)(*args, **kwargs)
-
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         add_batch = self._validate_and_add if overrides_update(self) and self._is_behind_the_door else update
 

@@ -219,17 +219,15 @@ class WrappedMetric(AdaptedMetric):
         """Update the wrapped metric with a batch, copied if the metric stores rows.
 
         Raises:
-            MetricInputError: the wrapped metric refuses the batch; the state does not change.
+            MetricInputError: the wrapped metric refuses the batch.
         """
         if any(
             isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m.metric_state.values()
         ):
             preds, target, extras = map_tensors(torch.clone, [preds, target, extras])
-        before = self.snapshot()
         try:
             self.inner.update(preds, target, **extras)
         except _REFUSALS as err:
-            self.restore(before)
             raise MetricInputError(f"{self.name} refused the batch: {err}") from err
 
     def compute(self) -> Tensor:
@@ -257,10 +255,6 @@ class WrappedMetric(AdaptedMetric):
     def reader(self) -> Callable[..., Any]:
         """The wrapped `update`, whose signature names the extras that it reads."""
         return type(self.inner).update
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch alone."""
-        return self._forward_on_copy(*args, **kwargs)
 
     def own_state(self) -> dict[str, Any]:
         """Return all own and merged parts."""

@@ -375,6 +375,38 @@ def test_forward_is_the_value_of_the_batch(cls):
 
 
 @pytest.mark.parametrize("cls", KINDS)
+def test_a_call_with_a_refused_batch_changes_nothing(cls):
+    """It counts no update, and the next call goes on."""
+    metric = fed(cls())
+    with pytest.raises(NonFiniteError):
+        metric(torch.tensor([torch.nan]), torch.zeros(1))
+    assert (metric.update_count, metric.compute().item()) == (1, 3.0)
+    metric(torch.tensor([7.0]), torch.zeros(1))
+    assert (metric.update_count, metric.compute().item()) == (2, 4.0)
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_a_call_leaves_its_value_where_lightning_looks(cls):
+    """`self.log(metric, on_step=True)` reads it there."""
+    metric = cls()
+    metric(PREDS, TARGET)
+    metric(torch.tensor([7.0]), torch.zeros(1))
+    assert metric._forward_cache.item() == 7.0
+    metric.reset()
+    assert metric._forward_cache is None
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_an_empty_twin_copies_no_rows(cls, monkeypatch):
+    """Every call makes one: what it would copy grows with the epoch."""
+    metric, copied = fed(cls()), []
+    monkeypatch.setattr(torch.Tensor, "__deepcopy__", lambda tensor, memo: copied.append(tensor) or tensor)
+    twin = metric.alone()
+    assert all(len(tensor.shape) == 0 for tensor in copied)
+    assert twin.compute().isnan() and metric.compute().item() == 3.0
+
+
+@pytest.mark.parametrize("cls", KINDS)
 def test_it_moves_as_a_module(cls):
     """`.to` keeps the value; `.half()` on the model that holds it does not narrow what it sums."""
     model = torch.nn.Module()

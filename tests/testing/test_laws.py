@@ -7,6 +7,7 @@ from operator import attrgetter
 import numpy as np
 import pytest
 import torch
+import torchmetrics
 from matrix import covering, entries, failures, traits
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
@@ -369,6 +370,12 @@ class Saturates(MeanMetric):
         return (preds < 1).double()
 
 
+class ForgetsWhenCalled(OwnGap):
+    """Is called as torchmetrics has it, which resets the metric before a batch that may be refused."""
+
+    forward = torchmetrics.Metric.forward
+
+
 class HidesItsScale(Gap):
     """Stores its parameter where its name does not look."""
 
@@ -411,6 +418,7 @@ class SpoilsBlocks(MeanMetric):
         (LetsLabelsIn, check_ignored),
         (OpenDoor, check_shapes),
         (DeafToPolicy, check_policy),
+        (ForgetsWhenCalled, check_policy),
         (HiddenState, check_sync_free),
         (CopiesNumbers, check_sync_free),
         (SeedsAll, check_streams),
