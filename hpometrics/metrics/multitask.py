@@ -269,10 +269,10 @@ class TaskCollection:
         Raises:
             MetricInputError: as for `update`.
         """
-        if task not in self._live:
+        live = self._live.get(task)
+        if live is None:
             self._check_task_or_none(task)
-            self._live[task] = self._empty(self._fitting(rows))
-        live = self._live[task]
+            live = self._empty(self._fitting(rows))
         try:
             live.add_batch(rows)
         except NonFiniteError:
@@ -283,7 +283,8 @@ class TaskCollection:
             if narrow is live:
                 raise
             narrow.add_batch(rows)
-            self._live[task] = narrow
+            live = narrow
+        self._live[task] = live  # of a first batch that was refused nothing remains
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Compute `task/name` of each task and `name` over all; `reasons` has the reason for each nan.

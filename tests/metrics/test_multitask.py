@@ -179,6 +179,23 @@ def test_the_first_batch_of_a_further_task_may_be_refused(batch, message):
     assert measured.compute() == {"a/accuracy": 1, "b/accuracy": 0, "accuracy": 0.5}
 
 
+@pytest.mark.parametrize("value", [7.0, math.nan], ids=["label", "not finite"])
+def test_a_task_whose_first_batch_is_refused_is_none(value):
+    """It has no value, and the next update may name a task or none."""
+    measured = TaskCollection(["brier"], Binary())
+    for task, other in ((None, "a"), ("a", None)):
+        with pytest.raises(MetricInputError):
+            measured.update(task=task, probabilities=[value], target=[1])
+        assert measured.measured == {}
+        measured.update(task=other, probabilities=[1.0], target=[1])
+        assert measured.compute()["brier"] == 0
+        measured.reset()
+    measured.update(task="a", probabilities=[1.0], target=[1])
+    with pytest.raises(MetricInputError):
+        measured.update(task="b", probabilities=[value], target=[1])
+    assert measured.compute() == {"a/brier": 0, "brier": 0}
+
+
 def test_what_is_known_of_another_task_ends_with_a_merge(validated):
     """What was merged may not fit the next batch, so that one is validated."""
     one, other = (TaskCollection(["accuracy"], Category()) for _ in range(2))
