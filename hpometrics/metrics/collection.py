@@ -235,9 +235,9 @@ class MetricCollection:
         self.rows = 0
         self.reasons = {}
 
-    def fresh(self, further: Iterable[MetricLike] = ()) -> Self:
-        """Return an empty collection of the same metrics, and of further ones if there are any."""
-        members = [metric.alone() for metric in self._metrics.values()]
+    def fresh(self, further: Iterable[MetricLike] = (), names: Iterable[str] | None = None) -> Self:
+        """Return an empty collection of the same metrics, or only of some by name, and of further ones."""
+        members = [self._metrics[name].alone() for name in (self._metrics if names is None else names)]
         return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
 
     def learn_from(self, other: MetricCollection) -> None:

@@ -85,10 +85,10 @@ class OverTasks:
 
     def _merged(self) -> MetricCollection:
         """Return the rows of all tasks as those of one, measured by the metrics that all of them have."""
-        first, *others = sorted(self._tasks.values(), key=lambda part: len(part.names))
+        first, *others = self._tasks.values()
         if not others:
             return first
-        whole = first.fresh()
+        whole = first.fresh(names=[name for name in first if all(name in part for part in others)])
         for part in self._tasks.values():
             whole.merge_state(whole.part_of(part.state_dict()))
         return whole
@@ -370,7 +370,7 @@ class TaskCollection:
         shared = [name for name in own if name in unasked]
         if len(shared) == len(own):
             return live
-        narrow = self.prototype.fresh(shared)
+        narrow = live.fresh(names=[*self.prototype.names, *shared])
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 

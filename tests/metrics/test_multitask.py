@@ -11,7 +11,7 @@ import torch
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics._validation import BatchValidator
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.features import Binary, Category, Text
 from hpometrics.metrics.multitask import TaskCollection
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.testing import cut, draw
@@ -77,6 +77,19 @@ def test_a_first_batch_without_rows_leaves_out_nothing():
     measured.update(task="a", probabilities=torch.tensor([]), target=torch.tensor([], dtype=torch.int64))
     measured.update(task="a", **LIKELY)
     assert {"a/f1", "a/log_loss"} <= measured.compute().keys()
+
+
+def test_tasks_may_differ_in_what_is_measured_unasked():
+    """Neither has all that the other has; what is measured over all rows has no value, and says why."""
+    unasked = [MetricName("token_accuracy"), MetricName("bleu_4"), MetricName("interdistinct_1")]
+    measured = TaskCollection([], Text(), unasked=unasked)
+    measured.update(task="a", predictions=torch.tensor([[1, 2]]), target=torch.tensor([[1, 2]]))
+    measured.update(task="b", predictions=["w x y z"], target=["w x y z"])
+    values = {name: value.item() for name, value in measured.compute().items()}
+    assert values["a/token_accuracy"] == values["b/bleu_4"] == values["b/interdistinct_1"] == 1.0
+    assert math.isnan(values["interdistinct_1"])
+    told = "interdistinct_1 could be measured only in some of the tasks"
+    assert measured.reasons["interdistinct_1"] == told
 
 
 def test_after_a_reset_nothing_is_left_of_the_tasks_before():
