@@ -244,17 +244,6 @@ class MetricCollection:
         """Accept a first batch like one that another collection of the same metrics has validated."""
         self._batch_buffer.learn_from(other._batch_buffer)
 
-    def readable(self, metrics: Iterable[MetricLike], **tensors: Any) -> tuple[Metric, ...]:
-        """Create those of further metrics that can measure batches like this one.
-
-        Raises:
-            MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
-        """
-        batch = batch_of(self.output, **tensors)
-        counting = BatchValidator("ignore").validate(batch)
-        every = (metric_of(name, self.output) for name in metrics)
-        return tuple(metric.alone() for metric in every if _reads(metric, batch, counting))
-
     def merge(self, other: MetricCollection) -> None:
         """Merge the state of another collection of the same metrics, which does not change.
 
@@ -419,19 +408,6 @@ def _requests_of(batch: Outputs) -> tuple[str, ...]:
     """Return what a batch requires of the metrics beside its outputs: weights, and soft labels alone."""
     weighted = ("sample_weight",) if batch.weight is not None else ()
     return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
-
-
-def _reads(metric: Metric, batch: Outputs, counting: Outputs | None) -> bool:
-    """Return whether a metric can measure a batch, by its rows that count; by its form if no row counts."""
-    try:
-        metric.require(batch)
-        if counting is not None:
-            for statistic in metric.statistics().values():
-                statistic.prepare(counting)
-                statistic.check(counting)
-    except MetricInputError:
-        return False
-    return True
 
 
 def _double(value: Any) -> Tensor:

@@ -71,6 +71,16 @@ def test_what_nobody_asked_for_refuses_no_batch():
     assert values["a/accuracy"] == 0.75 and "a/f1" in values and "a/log_loss" not in values
 
 
+def test_what_nobody_asked_for_refuses_no_batch_after_others():
+    """Nor where it could read the batch, but not beside those before: scores of one epoch are of one kind."""
+    measured = TaskCollection(["accuracy"], Binary(), unasked=[MetricName("roc_auc"), MetricName("f1")])
+    measured.update(task="a", logits=torch.tensor([2.0, -1.0]), target=TARGET[:2])
+    measured.update(task="a", **LIKELY)
+    values = measured.compute()
+    assert values["a/accuracy"].item() == pytest.approx(5 / 6) and "a/f1" in values
+    assert "a/roc_auc" not in values
+
+
 def test_a_first_batch_without_rows_leaves_out_nothing():
     """What is measured unasked is then that of the rows that come after."""
     measured = panel()
