@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import torch
 import torchmetrics
 from torch import Tensor
-from torchmetrics.utilities.data import dim_zero_mean
+from torchmetrics.utilities.data import dim_zero_cat, dim_zero_mean
 
 from ..exceptions import StateError
 from ._buffer import BatchBuffer
@@ -128,9 +128,22 @@ class StatefulMetric(torchmetrics.Metric):
         return {name: list(s) if isinstance(s, list) else s.clone() for name, s in self.metric_state.items()}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Merge the `own_state` of another metric of the same kind, which had so many updates."""
-        if state and updates:
-            super().merge_state(dict(state))
+        """Merge the `own_state` of another metric of the same kind, which had so many updates.
+
+        Raises:
+            StateError: it lacks a state, or has one of another shape; the own states do not change.
+        """
+        if updates:
+            own = [self.metric_state] if self.update_count else []
+            try:
+                joined = {
+                    name: join_states([part[name] for part in (*own, state)], reduction, self.device)
+                    for name, reduction in reductions_of(self).items()
+                }
+            except (KeyError, RuntimeError) as err:
+                raise StateError(f"{self.name}: its states and those to merge do not match: {err}") from err
+            for name, value in joined.items():
+                setattr(self, name, value)
         self.count_updates(updates)
 
     def count_updates(self, updates: int = 1) -> None:
@@ -283,20 +296,26 @@ class StatefulMetric(torchmetrics.Metric):
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
 
         Raises:
-            StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; or every
-                metric has an attribute of that name.
+            StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; it is None for
+                a tensor, since two parts cannot become one; or every metric has an attribute of that name.
         """
         if hasattr(type(self), name):
             raise StateError(
                 f"{type(self).__name__}: {name!r} is an attribute of every metric; choose another name "
                 "for the state"
             )
+        is_own = not _is_of_torchmetrics(type(self))
         if dist_reduce_fx in ("mean", dim_zero_mean):
-            if not _is_of_torchmetrics(type(self)):
+            if is_own:
                 raise StateError(
                     f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
                 )
             dist_reduce_fx = _check_constant  # such a state is a constant there, as `data_range`
+        if dist_reduce_fx is None and isinstance(default, Tensor) and is_own:
+            raise StateError(
+                f"{type(self).__name__}: add_state({name!r}, ...) needs dist_reduce_fx= to merge two states; "
+                "pass sum, max, min or cat"
+            )
         super().add_state(name, default, dist_reduce_fx, persistent)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -358,6 +377,20 @@ def set_update_count(metric: torchmetrics.Metric, count: int) -> None:
 def reductions_of(metric: torchmetrics.Metric) -> Mapping[str, Callable[..., Any] | None]:
     """Return the function of each state by which the states of several metrics become one."""
     return metric._reductions  # type: ignore[return-value]  # a name has become its function
+
+
+def join_states(states: list[Any], reduction: Callable[..., Any] | None, device: torch.device) -> Any:
+    """Return the state that several of one name become: rows one after the other, all else reduced."""
+    if isinstance(states[0], list):
+        parts = [part for state in states for part in state]
+        return [part.to(device) if isinstance(part, Tensor) else part for part in parts]
+    if len(states) == 1:
+        return states[0].to(device, copy=True)
+    if reduction is dim_zero_cat:
+        return torch.cat([state.to(device) for state in states])
+    shape = max((state.shape for state in states), key=len)  # torchmetrics 1.7 has () beside (1,)
+    stacked = torch.stack([state.to(device).reshape(shape) for state in states])
+    return stacked if reduction is None else reduction(stacked)
 
 
 def merge_over_ranks(statistic: S) -> S:

@@ -16,7 +16,7 @@ from .._ludwig import LudwigObjectNames
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
-from ._state import disable_sync, reductions_of, set_update_count
+from ._state import disable_sync, join_states, reductions_of, set_update_count
 from .batch import as_tensor
 from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
@@ -348,7 +348,7 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
             path: {
                 "updates": sum(part[path]["updates"] for part in parts),
                 "states": {
-                    name: _join([part[path]["states"][name] for part in parts], reduction, owner.device)
+                    name: join_states([part[path]["states"][name] for part in parts], reduction, owner.device)
                     for name, reduction in reductions_of(module).items()
                 },
             }
@@ -356,11 +356,3 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
         }
     except _REFUSALS as err:
         raise StateError(f"{owner.name}: the merged states do not match: {err}") from err
-
-
-def _join(states: list[Any], reduction: Any, device: torch.device) -> Any:
-    if isinstance(states[0], list):
-        return [rows.to(device) for state in states for rows in state]
-    shape = max((state.shape for state in states), key=len)  # torchmetrics 1.7 has () beside (1,)
-    stacked = torch.stack([state.to(device).reshape(shape) for state in states])
-    return stacked if reduction is None else reduction(stacked)

@@ -9,12 +9,14 @@ import pickle
 
 import pytest
 import torch
-from sample_collections import KINDS, collection, fed, values
+from sample_collections import KINDS, TARGET, collection, fed, values
 from sample_metrics import OwnGap, ReducedGap, ScaledGap
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
 
 from hpometrics.exceptions import HpometricsError, StateError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import NUMBER, Binary, Category, Number, Ranking, Vector
+from hpometrics.metrics.features import NUMBER, PREDICTIONS, Binary, Category, Number, Ranking, Vector
+from hpometrics.metrics.metric import Metric
 from hpometrics.metrics.registry.register import get_metric
 
 pytestmark = pytest.mark.usefixtures("samples")
@@ -149,6 +151,54 @@ def test_a_mean_as_state_is_merged_exactly_or_refused(registry):
         assert "mean" in str(err)
     else:
         assert values(empty) == {"mean_state": 3.0}
+
+
+class CountedRows(OwnGap):
+    """A state that torchmetrics would stack with others, and one whose default is not 0."""
+
+    def __init__(self, **reductions):
+        super().__init__()
+        self.add_state("rows", torch.tensor(1.0), **reductions)
+
+    def update(self, preds, target):
+        self.rows += len(preds)
+
+    def compute(self):
+        return self.rows
+
+
+def test_a_state_that_cannot_merge_is_refused():
+    """At once, with what it may be: torchmetrics would stack both, and later fail or have two values."""
+    told = r"CountedRows: add_state\('rows', ...\) needs dist_reduce_fx= to merge two states; pass sum, max"
+    with pytest.raises(StateError, match=told):
+        CountedRows()
+
+
+@pytest.mark.parametrize("facts", [{}, {"full_state_update": True}, {"dist_sync_on_step": True}], ids=str)
+def test_a_state_is_loaded_as_it_is(facts):
+    """Into an empty collection, whatever its default, and whatever torchmetrics would do with it."""
+    metric = type("Rows", (CountedRows,), {"full_state_update": facts.get("full_state_update", False)})(
+        dist_reduce_fx="sum"
+    )
+    metric.dist_sync_on_step = facts.get("dist_sync_on_step", False)
+    panel = fed(MetricCollection([metric], Number()))
+    for loaded in (panel.fresh(), panel.fresh()):
+        loaded.load_state_dict(panel.state_dict())
+        assert values(loaded) == {"Rows": 4.0}
+        loaded.merge(panel)
+        assert values(loaded) == {"Rows": 8.0}
+
+
+@pytest.mark.parametrize("cls", [PearsonCorrCoef, MeanSquaredError])
+def test_a_class_of_torchmetrics_is_loaded_as_it_is(cls):
+    """Also one whose states torchmetrics stacks."""
+    own = type("Own", (cls, Metric), {"direction": None, "inputs": PREDICTIONS})
+    panel = fed(
+        MetricCollection([own()], Number()), TARGET + torch.tensor([1.0, 2.0, 4.0]), torch.arange(3.0)
+    )
+    loaded = panel.fresh()
+    loaded.load_state_dict(panel.state_dict())
+    assert values(loaded) == values(panel)
 
 
 def test_reset_forgets_everything():
