@@ -8,7 +8,7 @@ was computed, how a state is reduced, whether ranks are synchronized. No other m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from types import FunctionType
@@ -362,6 +362,19 @@ class StatefulMetric(torchmetrics.Metric):
                 yield
         finally:
             self._statistics, self._validator = own, gate
+
+
+@contextmanager
+def all_or_none(metrics: Iterable[StatefulMetric]) -> Iterator[None]:
+    """Return a context whose error gives all metrics their own states and counts back."""
+    before = [(metric, metric.snapshot(), metric.update_count) for metric in metrics]
+    try:
+        yield
+    except Exception:
+        for metric, snapshot, updates in before:
+            metric.restore(snapshot)
+            metric.count_updates(updates - metric.update_count)
+        raise
 
 
 def disable_sync(metric: torchmetrics.Metric) -> None:

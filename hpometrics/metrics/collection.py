@@ -14,6 +14,7 @@ from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, Stat
 from ._buffer import BatchBuffer
 from ._derive import expect
 from ._device import gather_from_ranks, without_autograd, world_size
+from ._state import all_or_none
 from ._validation import BatchValidator, NonFinite, batch_of
 from .batch import KEYWORDS, Outputs
 from .features import OutputFeature, parse_feature
@@ -260,13 +261,17 @@ class MetricCollection:
         """Merge the `state_dict` of another collection of the same metrics.
 
         Raises:
-            StateError: the state is of other metrics, or of another output.
+            StateError: the state is of other metrics, or of another output; what was measured stays.
         """
         self._check_state(state)
-        for name, statistic in self._by_repr().items():
+        statistics = self._by_repr().items()
+        for name, statistic in statistics:
+            statistic.check_merge(state["statistics"][name])
+        with all_or_none(self._metrics.values()):
+            for name, metric in self._metrics.items():
+                metric.merge_own(state["metrics"][name], state["updates"])
+        for name, statistic in statistics:
             statistic.merge_state(state["statistics"][name])
-        for name, metric in self._metrics.items():
-            metric.merge_own(state["metrics"][name], state["updates"])
         self._values = None
         self.rows += state["rows"]
         self._validator.add_complaint(state["complaint"], state.get("left_out", 0))

@@ -276,9 +276,10 @@ class Metric(LudwigMetricNames, StatefulMetric):
             got = getattr(other, "name", type(other).__name__)
             raise StateError(f"{self.name} merges only with the same metric, of equal parameters; got {got}")
         self.output.refuse_other(other.output.facts, self.name)
-        for name, statistic in self.kept.items():
-            statistic.merge(other.kept[name])
+        states = {name: statistic.mergeable(other.kept[name]) for name, statistic in self.kept.items()}
         self.merge_own(other.own_state(), other.update_count)
+        for name, statistic in self.kept.items():
+            statistic.merge_state(states[name])
         self._validator.add_complaint(other._validator.verdict())
 
     def get_extra_state(self) -> dict[str, Any]:

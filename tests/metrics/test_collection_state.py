@@ -18,6 +18,7 @@ from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import NUMBER, PREDICTIONS, Binary, Category, Number, Ranking, Vector
 from hpometrics.metrics.metric import Metric
 from hpometrics.metrics.registry.register import get_metric
+from hpometrics.testing import draw
 
 pytestmark = pytest.mark.usefixtures("samples")
 
@@ -114,6 +115,39 @@ def test_only_the_same_metrics_merge():
     scaled = [MetricCollection([ScaledGap(scale=scale)], Number()) for scale in (1.0, 2.0)]
     with pytest.raises(StateError):
         fed(scaled[0]).merge(fed(scaled[1]))
+
+
+class PlainGap(OwnGap):
+    """Of any output."""
+
+
+def sums_of(*shape: int) -> type[OwnGap]:
+    """A metric with a state of its own that merges with others of its shape alone."""
+
+    class Own(OwnGap):
+        def __init__(self):
+            super().__init__()
+            self.add_state("more", torch.zeros(shape), dist_reduce_fx="sum")
+
+    return Own
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["forth", "back"])
+@pytest.mark.parametrize("refuses", ["hits@2", "roc_auc", "own"])
+def test_a_merge_that_is_refused_changes_nothing(refuses, order):
+    """Whichever of the metrics refuses, a statistic or a state of its own: no other has merged before it."""
+    own = refuses == "own"
+    panels = []
+    for size in (3, 4):
+        metrics = ["accuracy", PlainGap(), sums_of(size)() if own else refuses]
+        panels.append(MetricCollection(metrics[order], Category()))
+        panels[-1].update(**draw(Category(3 if own else size), 20, seed=size))
+    before = str(panels[0].state_dict())
+    with pytest.raises(StateError):
+        panels[0].merge(panels[1])
+    assert str(panels[0].state_dict()) == before
+    panels[0].update(**draw(Category(3), 20, seed=5))
+    assert panels[0]["PlainGap"].update_count == 2
 
 
 def test_largest_and_smallest_merge(registry):
