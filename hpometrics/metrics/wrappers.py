@@ -127,13 +127,16 @@ class PooledFunction(FunctionMetric):
         """Store a copy of the rows.
 
         Raises:
-            MetricInputError: the rows differ in width from the stored ones, or are neither tensors nor texts.
+            MetricInputError: the rows are neither tensors nor texts, or differ from the stored ones in form.
         """
         if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            self._store(preds, target)
-            return
-        line = f"{json.dumps([preds, target], default=self._refuse)}\n".encode()
-        self.texts.append(torch.tensor(np.frombuffer(line, dtype=np.uint8), device=self.device))
+            rows = {"preds": preds.clone(), "target": target.clone()}
+        else:
+            line = f"{json.dumps([preds, target], default=self._refuse)}\n".encode()
+            rows = {"texts": torch.tensor(np.frombuffer(line, dtype=np.uint8), device=self.device)}
+        self._check_form({name: [part] for name, part in rows.items()}, MetricInputError)
+        for name, part in rows.items():
+            getattr(self, name).append(part)
 
     def _refuse(self, record: Any) -> None:
         raise MetricInputError(
@@ -141,15 +144,21 @@ class PooledFunction(FunctionMetric):
             "per row (per_row=True), or write a torchmetrics.Metric"
         )
 
-    def _store(self, preds: Tensor, target: Tensor) -> None:
-        for stored, rows in ((self.preds, preds), (self.target, target)):
-            if stored and stored[0].shape[1:] != rows.shape[1:]:
-                raise MetricInputError(
-                    f"{self.name} pools the rows of an epoch, which must have one shape: earlier rows had "
-                    f"{tuple(stored[0].shape[1:])}, but these have {tuple(rows.shape[1:])}"
+    def _check_form(self, rows: Mapping[str, Any], error: type[MetricInputError | StateError]) -> None:
+        """Raise unless further rows are texts or tensors like the stored ones, and of their width."""
+        first, other = (
+            {name: tuple(parts[0].shape[1:]) for name, parts in state.items() if len(parts)}
+            for state in (self.metric_state, rows)
+        )
+        pools = f"{self.name} pools the rows of an epoch, which must"
+        if first and other and first.keys() != other.keys():
+            kinds = ["texts" if "texts" in form else "tensors" for form in (first, other)]
+            raise error(f"{pools} all be of one kind: earlier rows were {kinds[0]}, but these are {kinds[1]}")
+        for name in first.keys() & other.keys():
+            if first[name] != other[name]:
+                raise error(
+                    f"{pools} have one shape: earlier rows had {first[name]}, but these have {other[name]}"
                 )
-        self.preds.append(preds.clone())
-        self.target.append(target.clone())
 
     def compute(self) -> Tensor:
         """Call the function once, on all rows."""
@@ -160,10 +169,13 @@ class PooledFunction(FunctionMetric):
         return self.undefined(NOTHING_MEASURED)
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Append the rows of another metric."""
-        for name, stored in state.items():
-            getattr(self, name).extend(rows.to(self.device) for rows in stored)
-        self.count_updates(updates)
+        """Append the rows of another metric.
+
+        Raises:
+            StateError: they do not have the form of the stored ones.
+        """
+        self._check_form(state, StateError)
+        super().merge_own(state, updates)
 
 
 class RowFunction(FunctionMetric, MeanMetric):
