@@ -162,6 +162,30 @@ def test_policies_for_values_that_are_not_finite():
         panel(non_finite="drop")
 
 
+PROBABLE = LOGITS.softmax(1)
+
+
+@pytest.mark.parametrize(
+    ("output", "batch"),
+    [
+        (Category(2, ignore_index=-1), {"probabilities": PROBABLE, "target": TARGET}),
+        (Category(2), {"probabilities": PROBABLE, "target_probabilities": PROBABLE.flip(1)}),
+        (Category(2), {"logits": LOGITS, "target_probabilities": PROBABLE.flip(1)}),
+        (Binary(), {"probabilities": PROBABLE[:, 0], "target_probabilities": PROBABLE[:, 1]}),
+    ],
+    ids=["ignored", "soft", "soft with logits", "soft binary"],
+)
+def test_what_is_left_out_on_a_device_breaks_no_rule(output, batch, elsewhere):
+    """Its probabilities still sum to 1, and soft labels are not taken for classes: the other rows count."""
+    expected = values(panel(["log_loss"], output), {name: value[:3] for name, value in batch.items()})
+    if "target" not in batch:
+        batch = {name: value.clone() for name, value in batch.items()}
+        batch["target_probabilities"][3] = nan
+    elsewhere()
+    collection = panel(["log_loss"], output, non_finite="ignore")
+    assert values(collection, batch) == pytest.approx(expected) and not collection.reasons
+
+
 def test_a_metric_alone_has_the_policies_too():
     """The policy is set before the first update, and stays."""
     metric = get_metric("mse", "number")
