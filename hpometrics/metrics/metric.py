@@ -160,9 +160,12 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
-        batch = self._validator.validate(self.batch(preds, target, tensors), self.update_count)
+        passed = self.batch(preds, target, tensors)
+        batch = self._validator.validate(passed, self.update_count)
         if batch is None:
             return
+        if batch.weight is not passed.weight:
+            self.require(batch)  # on a device, rows left out are rows of weight 0
         before = self.snapshot() if overrides_update(self) else {}
         try:
             self.observe(batch)
@@ -198,7 +201,10 @@ class Metric(LudwigMetricNames, StatefulMetric):
                 f"{self.name} reads a target, not soft labels; pass target= beside target_probabilities="
             )
         if batch.weight is not None and not self.takes_weights:
-            raise MetricInputError(f"{self.name} does not support weights; leave out sample_weight=")
+            raise MetricInputError(
+                f"{self.name} does not support weights; leave out sample_weight=, and on a device "
+                "ignore_index= and non_finite='ignore', which set weights to 0"
+            )
 
     @property
     def takes_weights(self) -> bool:

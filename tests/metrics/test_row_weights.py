@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from sample_metrics import OwnGap
 from torch import nan
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
@@ -184,6 +185,18 @@ def test_what_is_left_out_on_a_device_breaks_no_rule(output, batch, elsewhere):
     elsewhere()
     collection = panel(["log_loss"], output, non_finite="ignore")
     assert values(collection, batch) == pytest.approx(expected) and not collection.reasons
+
+
+def test_a_metric_without_weights_counts_no_row_that_is_left_out(elsewhere):
+    """On a device such a row is still there, with the weight 0, which the metric cannot read."""
+    metric = OwnGap()
+    metric.output = Binary(ignore_index=-1)
+    metric.update(torch.tensor([1, 0, 1]), torch.tensor([0, 0, -1]))
+    assert metric.compute().item() == 0.5
+    elsewhere()
+    with pytest.raises(MetricInputError, match=r"does not support weights; .* on a device ignore_index= and"):
+        metric.update(torch.tensor([1, 0, 1]), torch.tensor([0, 0, -1]))
+    assert metric.update_count == 1
 
 
 def test_a_metric_alone_has_the_policies_too():
