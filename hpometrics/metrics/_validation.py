@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
-from ._checks import Check, check_shapes, value_checks
+from ._checks import Check, check_shapes, labels_of, value_checks
 from ._device import on_host
 from .batch import Outputs
 from .features import BINARY, CATEGORY, LOGITS, RANKING, SEQUENCE, TEXT, OutputFeature
@@ -106,7 +106,7 @@ class BatchValidator:
             return None
         if not on_host(batch.target):
             self._defer(_checks(batch), number)
-            return batch
+            return _within_range(batch)
         if not number:
             _warn_of_probabilities(batch)
         bad = next((check for check in _checks(batch) if check.bad), None)
@@ -155,6 +155,30 @@ def counting_rows(batch: Outputs) -> Tensor | None:
     if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
         return None
     return batch.target != ignored
+
+
+def _within_range(batch: Outputs) -> Outputs:
+    """Return a batch with each label in its range; one outside is flagged, but would be an invalid index."""
+    names = (*batch.given, *(("target",) if batch.has_target else ()))
+    tops = {name: top for name in names for is_label, top in [labels_of(batch, name)] if is_label}
+    if not tops:
+        return batch
+    ignored = getattr(batch.feature, "ignore_index", None)
+    tensors = zip((*batch.given, "target", "weight"), batch.tensors, strict=False)
+    return batch.of(
+        _clamped(tensor, tops[name], ignored) if name in tops else tensor for name, tensor in tensors
+    )
+
+
+def _clamped(labels: Tensor, top: float, ignored: int | None) -> Tensor:
+    """Return labels from 0 to the largest one; what is not a number is 0, and what is ignored stays."""
+    if labels.dtype is torch.bool:
+        return labels
+    whole = not labels.is_floating_point()
+    numbers = labels if whole else labels.nan_to_num(nan=0.0)
+    top = min(top, torch.iinfo(labels.dtype).max if whole else torch.finfo(labels.dtype).max)
+    within = numbers.clamp(0, top)
+    return within if ignored is None else torch.where(labels == ignored, labels, within)
 
 
 def _checks(batch: Outputs) -> Iterator[Check]:
