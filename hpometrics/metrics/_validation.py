@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
 from ._checks import Check, check_shapes, labels_of, value_checks
-from ._device import on_host
+from ._device import on_host, send_to
 from .batch import Outputs
 from .features import BINARY, CATEGORY, LOGITS, RANKING, SEQUENCE, TEXT, OutputFeature
 from .retrieval.ranking_batch import RankingBatch, finite_rows, ranking_checks
@@ -41,6 +42,7 @@ NonFinite = Literal["error", "propagate", "ignore"]
 _OF_CLASSES = (CATEGORY, SEQUENCE, TEXT)
 _ROUNDING = 1e-3  # of a softmax in half precision
 _BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
+_LOOSE = 512  # flags that are kept separate before they are joined into one
 
 
 class BatchValidator:
@@ -62,7 +64,8 @@ class BatchValidator:
     def reset(self) -> None:
         """Drop all flags and counts."""
         self._flags: list[Tensor] = []
-        self._rules: list[str] = []
+        self._joined = 0
+        self._rules: list[tuple[int, str]] = []
         self._complaint: str | None = None
         self._dropped: Tensor | int = 0
 
@@ -130,18 +133,25 @@ class BatchValidator:
     def _defer(self, checks: Iterator[Check], number: int) -> None:
         """Store flags and rules only, so that no tensor of the batch stays alive."""
         for check in checks:
-            self._flags.append(torch.as_tensor(check.bad))
-            self._rules.append(f"batch {number}: {check.rule}")
+            self._flags.append(torch.as_tensor(check.bad).view(1))
+            self._rules.append((number, sys.intern(check.rule)))
+        if len(self._flags) - self._joined > _LOOSE:  # each takes as much memory as hundreds of joined ones
+            self._flags[self._joined :] = [_join(self._flags[self._joined :])]
+            self._joined = len(self._flags)
 
     def verdict(self) -> str | None:
         """Read all flags at once, which waits for the device, and return the first complaint, if any."""
         if self._flags:
-            bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
-            self.add_complaint(
-                next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None)
-            )
-            self._flags, self._rules = [], []
+            bad = zip(self._rules, _join(self._flags).tolist(), strict=True)
+            found = next((f"batch {number}: {rule}" for (number, rule), is_bad in bad if is_bad), None)
+            self.add_complaint(found)
+            self._flags, self._rules, self._joined = [], [], 0
         return self._complaint
+
+
+def _join(flags: list[Tensor]) -> Tensor:
+    device = next((flag.device for flag in flags if not on_host(flag)), flags[0].device)
+    return torch.cat([send_to(flag, device) for flag in flags])
 
 
 def counting_rows(batch: Outputs) -> Tensor | None:
