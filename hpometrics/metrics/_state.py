@@ -19,7 +19,7 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_mean
 
-from ..exceptions import StateError
+from ..exceptions import MetricInputError, StateError
 from ._buffer import BatchBuffer
 from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator
@@ -31,6 +31,8 @@ _CONSTANTS = {bool, int, float, str, type(None), type, FunctionType, torch.dtype
 _MEASURED = ("_statistics", "_batch_buffer", "_validator", "_computed", "_forward_cache")
 _NOTHING = dict.fromkeys(_MEASURED)
 _CONTAINERS = {dict, list, set, OrderedDict}
+_UNSUPPORTED = {"compute_on_cpu", "process_group"}
+"""Options of torchmetrics that would have no effect: a state stays on its device, and all ranks share it."""
 _REGISTERED = (Tensor, torch.nn.Module)
 """Types of values that a torch module registers instead of storing them as plain attributes."""
 
@@ -45,6 +47,9 @@ class StatefulMetric(torchmetrics.Metric):
     name: str
 
     def __init__(self, **kwargs: Any) -> None:
+        for option in _UNSUPPORTED & kwargs.keys():
+            if kwargs[option]:
+                raise MetricInputError(f"{type(self).__name__} does not support {option}=; leave it out")
         super().__init__(**kwargs)
         self.undefined_reason: str | None = None
         self.kept_by_others = False
@@ -336,15 +341,18 @@ class StatefulMetric(torchmetrics.Metric):
     @property
     def is_local(self) -> bool:
         """Whether its value is that of the rows of this process alone."""
-        return world_size() == 1 or not self._to_sync
+        return world_size() == 1 or not self._to_sync or not self.distributed_available_fn()
 
     def compute_once(self, compute: Callable[[], Any]) -> Any:
         """Return the stored value; without one, store the value that `compute` returns over all ranks."""
-        if self._computed is None:
-            with without_autograd(), self._over_all_ranks():
-                self.__dict__["_computed"] = compute()
-            self._mark_changed()
-        return self._computed
+        if self._computed is not None:
+            return self._computed
+        with without_autograd(), self._over_all_ranks():
+            value = compute()
+        if self.compute_with_cache:
+            self.__dict__["_computed"] = value
+        self._mark_changed()
+        return value
 
     def _over_all_ranks(self) -> AbstractContextManager[None]:
         """Return a context in which the metric has the statistics of all ranks of the process group."""
