@@ -316,7 +316,9 @@ class Metric(LudwigMetricNames, StatefulMetric):
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if len(args) > 2:
                 args, kwargs = args[:2], self._arguments_by_name(args[2:], kwargs)
-            arguments = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
+            arguments: Mapping[Any, Any] = {} if args else kwargs
+            if len(args) == 2 and not kwargs:
+                arguments = {self.inputs: args[0], "target": args[1]}
             if self.kept_by_others or not self._add_similar(arguments):
                 with without_autograd():  # a state made in inference mode could not be added to later
                     add_batch(*args, **kwargs)

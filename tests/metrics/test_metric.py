@@ -196,6 +196,17 @@ def test_one_output_is_not_given_twice():
         Gap().update(PREDS, TARGET, predictions=PREDS + 1)
 
 
+@pytest.mark.parametrize("position", [(PREDS,), (PREDS, TARGET)], ids=len)
+def test_an_output_by_position_is_read_beside_those_by_name(position):
+    """It contradicts them, also where the names alone are those of a batch before."""
+    metric = get_metric("accuracy", Category(2))
+    batch = {"logits": torch.eye(2), "target": torch.tensor([0, 1])}
+    metric.update(**batch)
+    with pytest.raises((MetricInputError, TypeError)):
+        metric.update(*position, **batch)
+    assert metric.update_count == 1
+
+
 @pytest.mark.parametrize("cls", KINDS)
 def test_merging_keeps_the_other(cls):
     """(1 + 2 + 6 + 7) / 4, and the metric that was merged in still says 7."""
