@@ -114,11 +114,11 @@ class Metric(LudwigMetricNames, StatefulMetric):
 
     @output.setter
     def output(self, feature: OutputFeature) -> None:
-        if self._statistics is not None:
+        if self.update_count or self.kept_by_others:
             raise StateError(
                 f"{self.name} has already measured {self._output}; its output cannot change to {feature}"
             )
-        self._output = feature
+        self._output, self._statistics, self._batch_buffer = feature, None, None
 
     @property
     def _settings(self) -> dict[str, Scalar]:

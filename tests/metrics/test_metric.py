@@ -310,6 +310,18 @@ def test_the_output_is_fixed_once_it_measures():
         metric.output = Category(4)
 
 
+@pytest.mark.parametrize("ask", ["pools_tasks", "takes_weights", "kept"])
+def test_the_output_may_be_set_until_then(ask):
+    """Whatever was asked of the metric before; its statistics are then those of the new output."""
+    metric = get_metric("f1_macro", Category(3))
+    getattr(metric, ask)
+    with pytest.raises(MetricInputError):
+        metric.update(logits=torch.zeros(2, 4), target=torch.tensor([0, 3]))
+    metric.output = Category(4)
+    metric.update(logits=torch.eye(4), target=torch.arange(4))
+    assert metric.compute() == 1
+
+
 def test_a_metric_names_the_statistic_it_lacks():
     """Asking for a statistic that it does not keep is an error, not None."""
     with pytest.raises(StateError, match="gap keeps no GapSums"):
