@@ -183,7 +183,12 @@ class MetricCollection:
 
     def add_batch(self, arguments: Mapping[str, Any]) -> None:
         """Add one batch, by the keyword arguments of `update`."""
-        if not self._alone and (rows := self._batch_buffer.add_similar(arguments)):
+        try:
+            rows = 0 if self._alone else self._batch_buffer.add_similar(arguments)
+        except NonFiniteError as err:
+            self._validator.handle_non_finite(err, self._batch_buffer.batches)
+            return
+        if rows:
             self._count(rows)
         else:
             self._validate_and_add(batch_of(self.output, **arguments))

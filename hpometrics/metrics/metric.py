@@ -160,8 +160,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
-        passed = self.batch(preds, target, tensors)
-        batch = self._validator.validate(passed, self.update_count)
+        batch = self._validator.validate(passed := self.batch(preds, target, tensors), self.update_count)
         if batch is None:
             return
         if batch.weight is not passed.weight:
@@ -316,10 +315,14 @@ class Metric(LudwigMetricNames, StatefulMetric):
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if len(args) > 2:
                 args, kwargs = args[:2], self._arguments_by_name(args[2:], kwargs)
-            arguments: Mapping[Any, Any] = {} if args else kwargs
-            if len(args) == 2 and not kwargs:
-                arguments = {self.inputs: args[0], "target": args[1]}
-            if self.kept_by_others or not self._add_similar(arguments):
+            by_place = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else {}
+            arguments: Mapping[Any, Any] = by_place if args else kwargs
+            try:
+                is_added = not self.kept_by_others and self._add_similar(arguments)
+            except NonFiniteError as err:
+                self._validator.handle_non_finite(err, self.update_count)
+                is_added = True
+            if not is_added:
                 with without_autograd():  # a state made in inference mode could not be added to later
                     add_batch(*args, **kwargs)
             self.count_updates()

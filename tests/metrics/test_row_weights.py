@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from sample_metrics import OwnGap
+from sample_metrics import Gap, OwnGap
 from torch import nan
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
@@ -207,6 +207,27 @@ def test_a_metric_alone_has_the_policies_too():
     assert metric.compute().item() == 0.0 and metric.non_finite == "ignore"
     with pytest.raises(StateError, match="has already measured with non_finite='ignore'"):
         metric.non_finite = "error"
+
+
+class Overflowing(Gap):
+    """A metric that finds out itself what is not finite."""
+
+    def get_current_value(self, preds, target):
+        if (preds > 100).any():
+            raise NonFiniteError("the values overflow")
+        return super().get_current_value(preds, target)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_policies_hold_for_what_a_metric_finds(before):
+    """In the first batch as in one that is like those before it."""
+    alone, together = Overflowing(), panel([Overflowing()], Number(), non_finite="propagate")
+    alone.output, alone.non_finite = Number(), "propagate"
+    for preds in [*[1.0] * before, 200.0, 1.0]:
+        alone.update(predictions=torch.tensor([preds]), target=torch.tensor([0.0]))
+        together.update(predictions=torch.tensor([preds]), target=torch.tensor([0.0]))
+    assert together.compute()["Overflowing"].isnan() and alone.compute().isnan()
+    assert together.reasons["Overflowing"] == alone.undefined_reason == f"batch {before}: the values overflow"
 
 
 @pytest.mark.parametrize("name", ["mse", "spearman", "kendall"])
