@@ -269,7 +269,7 @@ class MetricCollection:
             StateError: the state is of other metrics, or of another output; what was measured stays.
         """
         self._check_state(state)
-        statistics = self._by_repr().items()
+        statistics = self._by_label().items()
         for name, statistic in statistics:
             statistic.check_merge(state["statistics"][name])
         with all_or_none(self._metrics.values()):
@@ -289,13 +289,13 @@ class MetricCollection:
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
             "complaint": self._validator.verdict(),
             "left_out": self._validator.left_out,
-            "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
+            "statistics": {name: statistic.state() for name, statistic in self._by_label().items()},
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }
 
     def part_of(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of the `state_dict` of a larger collection that belongs to this one."""
-        names_by_part: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
+        names_by_part: dict[str, Iterable[str]] = {"statistics": self._by_label(), "metrics": self._metrics}
         parts = {
             part: {name: state[part][name] for name in names if name in state[part]}
             for part, names in names_by_part.items()
@@ -400,8 +400,8 @@ class MetricCollection:
             merged.merge_state(state)
         return merged
 
-    def _by_repr(self) -> dict[str, Statistic]:
-        return {repr(statistic): statistic for statistic in self.statistics}
+    def _by_label(self) -> dict[str, Statistic]:
+        return {statistic.label: statistic for statistic in self.statistics}
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
@@ -410,7 +410,7 @@ class MetricCollection:
         if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
             raise StateError(f"{', '.join(sorted(missing))} missing from the state of {self}")
         self.output.refuse_other(state.get("output", {}), ", ".join(self._metrics))
-        if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
+        if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_label()):
             raise StateError(f"the state of {', '.join(metrics) or 'nothing'} does not match {self}")
 
 

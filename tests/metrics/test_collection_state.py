@@ -310,6 +310,17 @@ def test_side_data_of_an_output_are_no_matter_to_a_merge():
     assert first.rows == 4
 
 
+def test_a_part_of_a_state_is_of_the_same_cut_offs():
+    """Its columns are those of all of them; the first would be taken for another."""
+    larger, smaller = (
+        MetricCollection(["ndcg@1", "ndcg@2"], Ranking()),
+        MetricCollection(["ndcg@2"], Ranking()),
+    )
+    larger.update(scores=torch.rand(2, 3), target=torch.eye(3)[:2])
+    with pytest.raises(StateError, match="does not match"):
+        smaller.merge_state(smaller.part_of(larger.state_dict()))
+
+
 def test_a_state_that_does_not_tell_its_output_is_read():
     """As those were that were saved before outputs were told."""
     panel, single = fed(collection("gap")), get_metric("mse", Number())
