@@ -42,7 +42,7 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
     if feature.type == TEXT:
         for name, value in values.items():
             _refuse_text(value, name)
-    columns = {name: _array_of_column(value) for name, value in values.items()}
+    columns = {name: array_of_column(value) for name, value in values.items()}
     records_by_name = {
         name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)
     }
@@ -102,7 +102,7 @@ def _all_plain(values: Any) -> bool:
     return {*map(type, values)} <= {str}
 
 
-def _array_of_column(values: Any) -> Any:
+def array_of_column(values: Any) -> Any:
     """Return a column of a table, such as one of pandas, as an array; anything else unchanged."""
     is_column = hasattr(values, "__array__") and not isinstance(values, (np.ndarray, np.generic, Tensor))
     return np.asarray(values) if is_column else values

@@ -8,7 +8,7 @@ was computed, how a state is reduced, whether ranks are synchronized. No other m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from types import FunctionType
@@ -17,9 +17,9 @@ from typing import Any, Self, TypeVar
 import torch
 import torchmetrics
 from torch import Tensor
-from torchmetrics.utilities.data import dim_zero_mean
+from torchmetrics.utilities.data import dim_zero_cat, dim_zero_mean
 
-from ..exceptions import StateError
+from ..exceptions import MetricInputError, StateError
 from ._buffer import BatchBuffer
 from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator
@@ -31,6 +31,8 @@ _CONSTANTS = {bool, int, float, str, type(None), type, FunctionType, torch.dtype
 _MEASURED = ("_statistics", "_batch_buffer", "_validator", "_computed", "_forward_cache")
 _NOTHING = dict.fromkeys(_MEASURED)
 _CONTAINERS = {dict, list, set, OrderedDict}
+_UNSUPPORTED = {"compute_on_cpu", "process_group"}
+"""Options of torchmetrics that would have no effect: a state stays on its device, and all ranks share it."""
 _REGISTERED = (Tensor, torch.nn.Module)
 """Types of values that a torch module registers instead of storing them as plain attributes."""
 
@@ -45,6 +47,9 @@ class StatefulMetric(torchmetrics.Metric):
     name: str
 
     def __init__(self, **kwargs: Any) -> None:
+        for option in _UNSUPPORTED & kwargs.keys():
+            if kwargs[option]:
+                raise MetricInputError(f"{type(self).__name__} does not support {option}=; leave it out")
         super().__init__(**kwargs)
         self.undefined_reason: str | None = None
         self.kept_by_others = False
@@ -128,9 +133,22 @@ class StatefulMetric(torchmetrics.Metric):
         return {name: list(s) if isinstance(s, list) else s.clone() for name, s in self.metric_state.items()}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Merge the `own_state` of another metric of the same kind, which had so many updates."""
-        if state and updates:
-            super().merge_state(dict(state))
+        """Merge the `own_state` of another metric of the same kind, which had so many updates.
+
+        Raises:
+            StateError: it lacks a state, or has one of another shape; the own states do not change.
+        """
+        if updates:
+            own = [self.metric_state] if self.update_count else []
+            try:
+                joined = {
+                    name: join_states([part[name] for part in (*own, state)], reduction, self.device)
+                    for name, reduction in reductions_of(self).items()
+                }
+            except (KeyError, RuntimeError) as err:
+                raise StateError(f"{self.name}: its states and those to merge do not match: {err}") from err
+            for name, value in joined.items():
+                setattr(self, name, value)
         self.count_updates(updates)
 
     def count_updates(self, updates: int = 1) -> None:
@@ -205,24 +223,26 @@ class StatefulMetric(torchmetrics.Metric):
         """Return the same metric with nothing measured."""
         own, policy = self.__dict__, self._validator.non_finite
         measured = {name: own[name] for name in _MEASURED}
-        own.update(_NOTHING)
+        rows = {name: state for name, state in self.metric_state.items() if isinstance(state, list)}
+        own.update(_NOTHING, **{name: [] for name in rows})
         try:
             copy = self.__deepcopy__({})
         finally:
-            own.update(measured)
+            own.update(measured, **rows)
         copy.__dict__.update(_validator=BatchValidator(policy), kept_by_others=False, _to_sync=True)
         if copy.resets_itself:
             copy.reset()
         copy.forget()
         return copy
 
-    def _forward_on_copy(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch, which a copy computes."""
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add one batch and return the value of that batch alone, which a copy computes."""
         copy = self.alone()
         copy._to_sync = self.dist_sync_on_step
         copy.update(*args, **kwargs)
         self.update(*args, **kwargs)
-        return copy.compute()
+        self.__dict__["_forward_cache"] = value = copy.compute()
+        return value
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy all that may change; most attributes of a metric are constants, or empty."""
@@ -281,20 +301,26 @@ class StatefulMetric(torchmetrics.Metric):
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
 
         Raises:
-            StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; or every
-                metric has an attribute of that name.
+            StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; it is None for
+                a tensor, since two parts cannot become one; or every metric has an attribute of that name.
         """
         if hasattr(type(self), name):
             raise StateError(
                 f"{type(self).__name__}: {name!r} is an attribute of every metric; choose another name "
                 "for the state"
             )
+        is_own = not _is_of_torchmetrics(type(self))
         if dist_reduce_fx in ("mean", dim_zero_mean):
-            if not _is_of_torchmetrics(type(self)):
+            if is_own:
                 raise StateError(
                     f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
                 )
             dist_reduce_fx = _check_constant  # such a state is a constant there, as `data_range`
+        if dist_reduce_fx is None and isinstance(default, Tensor) and is_own:
+            raise StateError(
+                f"{type(self).__name__}: add_state({name!r}, ...) needs dist_reduce_fx= to merge two states; "
+                "pass sum, max, min or cat"
+            )
         super().add_state(name, default, dist_reduce_fx, persistent)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -315,15 +341,18 @@ class StatefulMetric(torchmetrics.Metric):
     @property
     def is_local(self) -> bool:
         """Whether its value is that of the rows of this process alone."""
-        return world_size() == 1 or not self._to_sync
+        return world_size() == 1 or not self._to_sync or not self.distributed_available_fn()
 
     def compute_once(self, compute: Callable[[], Any]) -> Any:
         """Return the stored value; without one, store the value that `compute` returns over all ranks."""
-        if self._computed is None:
-            with without_autograd(), self._over_all_ranks():
-                self.__dict__["_computed"] = compute()
-            self._mark_changed()
-        return self._computed
+        if self._computed is not None:
+            return self._computed
+        with without_autograd(), self._over_all_ranks():
+            value = compute()
+        if self.compute_with_cache:
+            self.__dict__["_computed"] = value
+        self._mark_changed()
+        return value
 
     def _over_all_ranks(self) -> AbstractContextManager[None]:
         """Return a context in which the metric has the statistics of all ranks of the process group."""
@@ -343,6 +372,19 @@ class StatefulMetric(torchmetrics.Metric):
             self._statistics, self._validator = own, gate
 
 
+@contextmanager
+def all_or_none(metrics: Iterable[StatefulMetric]) -> Iterator[None]:
+    """Return a context whose error gives all metrics their own states and counts back."""
+    before = [(metric, metric.snapshot(), metric.update_count) for metric in metrics]
+    try:
+        yield
+    except Exception:
+        for metric, snapshot, updates in before:
+            metric.restore(snapshot)
+            metric.count_updates(updates - metric.update_count)
+        raise
+
+
 def disable_sync(metric: torchmetrics.Metric) -> None:
     """Set a metric to compute over the rows of this process alone, from now on."""
     metric._to_sync = False
@@ -356,6 +398,20 @@ def set_update_count(metric: torchmetrics.Metric, count: int) -> None:
 def reductions_of(metric: torchmetrics.Metric) -> Mapping[str, Callable[..., Any] | None]:
     """Return the function of each state by which the states of several metrics become one."""
     return metric._reductions  # type: ignore[return-value]  # a name has become its function
+
+
+def join_states(states: list[Any], reduction: Callable[..., Any] | None, device: torch.device) -> Any:
+    """Return the state that several of one name become: rows one after the other, all else reduced."""
+    if isinstance(states[0], list):
+        parts = [part for state in states for part in state]
+        return [part.to(device) if isinstance(part, Tensor) else part for part in parts]
+    if len(states) == 1:
+        return states[0].to(device, copy=True)
+    if reduction is dim_zero_cat:
+        return torch.cat([state.to(device) for state in states])
+    shape = max((state.shape for state in states), key=len)  # torchmetrics 1.7 has () beside (1,)
+    stacked = torch.stack([state.to(device).reshape(shape) for state in states])
+    return stacked if reduction is None else reduction(stacked)
 
 
 def merge_over_ranks(statistic: S) -> S:

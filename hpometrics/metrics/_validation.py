@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
-from ._checks import Check, check_shapes, value_checks
-from ._device import on_host
+from ._checks import Check, check_shapes, labels_of, value_checks
+from ._device import on_host, send_to
 from .batch import Outputs
 from .features import BINARY, CATEGORY, LOGITS, RANKING, SEQUENCE, TEXT, OutputFeature
 from .retrieval.ranking_batch import RankingBatch, finite_rows, ranking_checks
@@ -41,6 +42,7 @@ NonFinite = Literal["error", "propagate", "ignore"]
 _OF_CLASSES = (CATEGORY, SEQUENCE, TEXT)
 _ROUNDING = 1e-3  # of a softmax in half precision
 _BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
+_LOOSE = 512  # flags that are kept separate before they are joined into one
 
 
 class BatchValidator:
@@ -62,7 +64,8 @@ class BatchValidator:
     def reset(self) -> None:
         """Drop all flags and counts."""
         self._flags: list[Tensor] = []
-        self._rules: list[str] = []
+        self._joined = 0
+        self._rules: list[tuple[int, str]] = []
         self._complaint: str | None = None
         self._dropped: Tensor | int = 0
 
@@ -106,7 +109,7 @@ class BatchValidator:
             return None
         if not on_host(batch.target):
             self._defer(_checks(batch), number)
-            return batch
+            return _within_range(batch)
         if not number:
             _warn_of_probabilities(batch)
         bad = next((check for check in _checks(batch) if check.bad), None)
@@ -130,18 +133,25 @@ class BatchValidator:
     def _defer(self, checks: Iterator[Check], number: int) -> None:
         """Store flags and rules only, so that no tensor of the batch stays alive."""
         for check in checks:
-            self._flags.append(torch.as_tensor(check.bad))
-            self._rules.append(f"batch {number}: {check.rule}")
+            self._flags.append(torch.as_tensor(check.bad).view(1))
+            self._rules.append((number, sys.intern(check.rule)))
+        if len(self._flags) - self._joined > _LOOSE:  # each takes as much memory as hundreds of joined ones
+            self._flags[self._joined :] = [_join(self._flags[self._joined :])]
+            self._joined = len(self._flags)
 
     def verdict(self) -> str | None:
         """Read all flags at once, which waits for the device, and return the first complaint, if any."""
         if self._flags:
-            bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
-            self.add_complaint(
-                next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None)
-            )
-            self._flags, self._rules = [], []
+            bad = zip(self._rules, _join(self._flags).tolist(), strict=True)
+            found = next((f"batch {number}: {rule}" for (number, rule), is_bad in bad if is_bad), None)
+            self.add_complaint(found)
+            self._flags, self._rules, self._joined = [], [], 0
         return self._complaint
+
+
+def _join(flags: list[Tensor]) -> Tensor:
+    device = next((flag.device for flag in flags if not on_host(flag)), flags[0].device)
+    return torch.cat([send_to(flag, device) for flag in flags])
 
 
 def counting_rows(batch: Outputs) -> Tensor | None:
@@ -155,6 +165,30 @@ def counting_rows(batch: Outputs) -> Tensor | None:
     if ignored is None or batch.feature.type not in _BY_ROW or not batch.has_target:
         return None
     return batch.target != ignored
+
+
+def _within_range(batch: Outputs) -> Outputs:
+    """Return a batch with each label in its range; one outside is flagged, but would be an invalid index."""
+    names = (*batch.given, *(("target",) if batch.has_target else ()))
+    tops = {name: top for name in names for is_label, top in [labels_of(batch, name)] if is_label}
+    if not tops:
+        return batch
+    ignored = getattr(batch.feature, "ignore_index", None)
+    tensors = zip((*batch.given, "target", "weight"), batch.tensors, strict=False)
+    return batch.of(
+        _clamped(tensor, tops[name], ignored) if name in tops else tensor for name, tensor in tensors
+    )
+
+
+def _clamped(labels: Tensor, top: float, ignored: int | None) -> Tensor:
+    """Return labels from 0 to the largest one; what is not a number is 0, and what is ignored stays."""
+    if labels.dtype is torch.bool:
+        return labels
+    whole = not labels.is_floating_point()
+    numbers = labels if whole else labels.nan_to_num(nan=0.0)
+    top = min(top, torch.iinfo(labels.dtype).max if whole else torch.finfo(labels.dtype).max)
+    within = numbers.clamp(0, top)
+    return within if ignored is None else torch.where(labels == ignored, labels, within)
 
 
 def _checks(batch: Outputs) -> Iterator[Check]:

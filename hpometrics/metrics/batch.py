@@ -14,6 +14,7 @@ from .._redaction import excerpt
 from ..exceptions import MetricInputError
 from ._derive import (
     Decided,
+    array_of_column,
     class_scores_of,
     column_weight_of,
     counted_of,
@@ -243,12 +244,17 @@ class Outputs:
     def masked(self, keep: Tensor) -> Self:
         """Return the same rows, where those not to keep have weight 0; this does not wait for the device."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        by_row = keep.view(-1, *[1] * (self.target.ndim - 1))
-        part = self._with(target=torch.where(by_row, self.target, 0), weight=weight)
-        part.given = {
-            kind: torch.where(keep.view(-1, *[1] * (x.ndim - 1)), x, torch.zeros_like(x))
-            for kind, x in self.given.items()
-        }
+        share = 1 / self.num_classes if self.num_classes else 0  # probabilities still sum to 1
+
+        def blank(values: Tensor, number: float = 0) -> Tensor:
+            number = number if values.is_floating_point() else 0
+            return values.masked_fill(~keep.view(-1, *[1] * (values.ndim - 1)), number)
+
+        soft = None if self.soft is None else blank(self.soft, share)
+        target = blank(self.target) if soft is None or self.target is not self.soft else soft
+        part = self._with(target=target, weight=weight)
+        part.given = {kind: blank(x, share if kind is PROBABILITIES else 0) for kind, x in self.given.items()}
+        part.soft = soft
         return part
 
     def _with(self, *, target: Tensor, weight: Tensor | None) -> Self:
@@ -372,9 +378,7 @@ def _kind_of(batch: Outputs) -> Kind | None:
     """Return the kind of a batch; None if its tensors differ in their number of rows."""
     if batch.extras or batch.records or batch.soft is not None:
         return None
-    tensors = [*batch.given.items(), ("target", batch.target)]
-    if batch.weight is not None:
-        tensors.append(("weight", batch.weight))
+    tensors = list(zip((*batch.given, "target", "weight"), batch.tensors, strict=False))
     rows = batch.target.shape[:1]
     if any(tensor.shape[:1] != rows or not rows for _, tensor in tensors):
         return None
@@ -385,12 +389,13 @@ def select_rows(value: Any, places: Tensor, size: int) -> Any:
     """Return some rows of a value with an entry per row of a batch; any other value unchanged.
 
     Args:
-        value: a tensor, an array, a list, or a value of the batch as a whole.
+        value: a tensor, an array, a column of a table, a list, or a value of the batch as a whole.
         places: (M,) the numbers of the rows.
         size: the number of rows of the batch.
     """
-    if isinstance(value, (Tensor, np.ndarray)):
-        return value[places] if value.ndim and len(value) == size else value
+    array = array_of_column(value)
+    if isinstance(array, (Tensor, np.ndarray)):
+        return array[places] if array.ndim and len(array) == size else value
     by_row = isinstance(value, (list, tuple)) and len(value) == size
     return [value[i] for i in places.tolist()] if by_row else value
 

@@ -14,12 +14,13 @@ from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, Stat
 from ._buffer import BatchBuffer
 from ._derive import expect
 from ._device import gather_from_ranks, without_autograd, world_size
+from ._state import all_or_none
 from ._validation import BatchValidator, NonFinite, batch_of
 from .batch import KEYWORDS, Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, facts_table, overrides_update
 from .registry.groups import expand
-from .registry.lookup import registered_types
+from .registry.lookup import is_named_in_full, registered_types
 from .registry.names import MetricName
 from .registry.register import get_metric
 from .registry.suggestions import suggestion
@@ -182,7 +183,12 @@ class MetricCollection:
 
     def add_batch(self, arguments: Mapping[str, Any]) -> None:
         """Add one batch, by the keyword arguments of `update`."""
-        if not self._alone and (rows := self._batch_buffer.add_similar(arguments)):
+        try:
+            rows = 0 if self._alone else self._batch_buffer.add_similar(arguments)
+        except NonFiniteError as err:
+            self._validator.handle_non_finite(err, self._batch_buffer.batches)
+            return
+        if rows:
             self._count(rows)
         else:
             self._validate_and_add(batch_of(self.output, **arguments))
@@ -235,25 +241,14 @@ class MetricCollection:
         self.rows = 0
         self.reasons = {}
 
-    def fresh(self, further: Iterable[MetricLike] = ()) -> Self:
-        """Return an empty collection of the same metrics, and of further ones if there are any."""
-        members = [metric.alone() for metric in self._metrics.values()]
+    def fresh(self, further: Iterable[MetricLike] = (), names: Iterable[str] | None = None) -> Self:
+        """Return an empty collection of the same metrics, or only of some by name, and of further ones."""
+        members = [self._metrics[name].alone() for name in (self._metrics if names is None else names)]
         return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
 
     def learn_from(self, other: MetricCollection) -> None:
         """Accept a first batch like one that another collection of the same metrics has validated."""
         self._batch_buffer.learn_from(other._batch_buffer)
-
-    def readable(self, metrics: Iterable[MetricLike], **tensors: Any) -> tuple[Metric, ...]:
-        """Create those of further metrics that can measure batches like this one.
-
-        Raises:
-            MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
-        """
-        batch = batch_of(self.output, **tensors)
-        counting = BatchValidator("ignore").validate(batch)
-        every = (metric_of(name, self.output) for name in metrics)
-        return tuple(metric.alone() for metric in every if _reads(metric, batch, counting))
 
     def merge(self, other: MetricCollection) -> None:
         """Merge the state of another collection of the same metrics, which does not change.
@@ -271,13 +266,17 @@ class MetricCollection:
         """Merge the `state_dict` of another collection of the same metrics.
 
         Raises:
-            StateError: the state is of other metrics, or of another output.
+            StateError: the state is of other metrics, or of another output; what was measured stays.
         """
         self._check_state(state)
-        for name, statistic in self._by_repr().items():
+        statistics = self._by_label().items()
+        for name, statistic in statistics:
+            statistic.check_merge(state["statistics"][name])
+        with all_or_none(self._metrics.values()):
+            for name, metric in self._metrics.items():
+                metric.merge_own(state["metrics"][name], state["updates"])
+        for name, statistic in statistics:
             statistic.merge_state(state["statistics"][name])
-        for name, metric in self._metrics.items():
-            metric.merge_own(state["metrics"][name], state["updates"])
         self._values = None
         self.rows += state["rows"]
         self._validator.add_complaint(state["complaint"], state.get("left_out", 0))
@@ -290,13 +289,13 @@ class MetricCollection:
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
             "complaint": self._validator.verdict(),
             "left_out": self._validator.left_out,
-            "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
+            "statistics": {name: statistic.state() for name, statistic in self._by_label().items()},
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }
 
     def part_of(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of the `state_dict` of a larger collection that belongs to this one."""
-        names_by_part: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
+        names_by_part: dict[str, Iterable[str]] = {"statistics": self._by_label(), "metrics": self._metrics}
         parts = {
             part: {name: state[part][name] for name in names if name in state[part]}
             for part, names in names_by_part.items()
@@ -401,8 +400,8 @@ class MetricCollection:
             merged.merge_state(state)
         return merged
 
-    def _by_repr(self) -> dict[str, Statistic]:
-        return {repr(statistic): statistic for statistic in self.statistics}
+    def _by_label(self) -> dict[str, Statistic]:
+        return {statistic.label: statistic for statistic in self.statistics}
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping):
@@ -411,7 +410,7 @@ class MetricCollection:
         if missing := {"rows", "updates", "complaint", "metrics", "statistics"} - set(state):
             raise StateError(f"{', '.join(sorted(missing))} missing from the state of {self}")
         self.output.refuse_other(state.get("output", {}), ", ".join(self._metrics))
-        if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_repr()):
+        if list(metrics) != list(self._metrics) or set(statistics) != set(self._by_label()):
             raise StateError(f"the state of {', '.join(metrics) or 'nothing'} does not match {self}")
 
 
@@ -419,19 +418,6 @@ def _requests_of(batch: Outputs) -> tuple[str, ...]:
     """Return what a batch requires of the metrics beside its outputs: weights, and soft labels alone."""
     weighted = ("sample_weight",) if batch.weight is not None else ()
     return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
-
-
-def _reads(metric: Metric, batch: Outputs, counting: Outputs | None) -> bool:
-    """Return whether a metric can measure a batch, by its rows that count; by its form if no row counts."""
-    try:
-        metric.require(batch)
-        if counting is not None:
-            for statistic in metric.statistics().values():
-                statistic.prepare(counting)
-                statistic.check(counting)
-    except MetricInputError:
-        return False
-    return True
 
 
 def _double(value: Any) -> Tensor:
@@ -469,8 +455,8 @@ def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
     members: dict[str, Metric] = {}
     for metric in metrics:
         first = members.setdefault(metric.name, metric)
-        same = first is metric or (type(first) is type(metric) and registered_types(type(metric)))
-        if not same:  # of one registered class, the same name means the same parameters
+        full = (is_named_in_full(type(one), vars(one)) for one in (first, metric))
+        if first is not metric and not (type(first) is type(metric) and all(full)):
             raise MetricInputError(
                 f"two different metrics are named {metric.name!r}; give one of them another .name"
             )

@@ -394,6 +394,12 @@ class Clusters(OutputFeature):
     type: ClassVar[str] = CLUSTERS
 
 
+class AnyOutput(OutputFeature):
+    """The output of a metric that was never registered; nothing of it is checked or derived."""
+
+    type: ClassVar[str] = "any"
+
+
 Output = OutputFeature | str | Callable[[], OutputFeature | str]
 
 FEATURES: dict[str, type[OutputFeature]] = {

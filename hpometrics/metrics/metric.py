@@ -21,20 +21,15 @@ from ._state import StatefulMetric, put_foreign_bases_first, squeeze
 from ._validation import BatchValidator, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
-from .features import FEATURES, InputType, OutputFeature
+from .features import FEATURES, AnyOutput, InputType, OutputFeature
 from .registry.facts import unstated, write_facts
 from .registry.lookup import printed_name, registered_types
+from .registry.names import Scalar
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
 
 NOTHING_MEASURED = "nothing was measured"
 """The reason of a metric without a batch."""
-
-
-class AnyOutput(OutputFeature):
-    """The output of a metric that was never registered; nothing of it is checked or derived."""
-
-    type: ClassVar[str] = "any"
 
 
 class Metric(LudwigMetricNames, StatefulMetric):
@@ -119,11 +114,17 @@ class Metric(LudwigMetricNames, StatefulMetric):
 
     @output.setter
     def output(self, feature: OutputFeature) -> None:
-        if self._statistics is not None:
+        if self.update_count or self.kept_by_others:
             raise StateError(
                 f"{self.name} has already measured {self._output}; its output cannot change to {feature}"
             )
-        self._output = feature
+        self._output, self._statistics, self._batch_buffer = feature, None, None
+
+    @property
+    def _settings(self) -> dict[str, Scalar]:
+        """The values of its parameters that attributes of the same name have."""
+        names, own = inspect.signature(type(self).__init__).parameters, vars(self)
+        return {name: own[name] for name in names if isinstance(own.get(name), Scalar)}
 
     @property
     def pools_tasks(self) -> bool:
@@ -159,9 +160,11 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
-        batch = self._validator.validate(self.batch(preds, target, tensors), self.update_count)
+        batch = self._validator.validate(passed := self.batch(preds, target, tensors), self.update_count)
         if batch is None:
             return
+        if batch.weight is not passed.weight:
+            self.require(batch)  # on a device, rows left out are rows of weight 0
         before = self.snapshot() if overrides_update(self) else {}
         try:
             self.observe(batch)
@@ -197,7 +200,10 @@ class Metric(LudwigMetricNames, StatefulMetric):
                 f"{self.name} reads a target, not soft labels; pass target= beside target_probabilities="
             )
         if batch.weight is not None and not self.takes_weights:
-            raise MetricInputError(f"{self.name} does not support weights; leave out sample_weight=")
+            raise MetricInputError(
+                f"{self.name} does not support weights; leave out sample_weight=, and on a device "
+                "ignore_index= and non_finite='ignore', which set weights to 0"
+            )
 
     @property
     def takes_weights(self) -> bool:
@@ -270,14 +276,15 @@ class Metric(LudwigMetricNames, StatefulMetric):
             StateError: the other metric is of another class, has other parameters or another output.
         """
         self._refuse_if_shared("merge")
-        if type(other) is not type(self) or other.name != self.name or other.kept.keys() != self.kept.keys():
-            raise StateError(
-                f"{self.name} merges only with the same metric, got {getattr(other, 'name', other)!r}"
-            )
+        same = type(other) is type(self) and other.name == self.name and other._settings == self._settings
+        if not same or other.kept.keys() != self.kept.keys():
+            got = getattr(other, "name", type(other).__name__)
+            raise StateError(f"{self.name} merges only with the same metric, of equal parameters; got {got}")
         self.output.refuse_other(other.output.facts, self.name)
-        for name, statistic in self.kept.items():
-            statistic.merge(other.kept[name])
+        states = {name: statistic.mergeable(other.kept[name]) for name, statistic in self.kept.items()}
         self.merge_own(other.own_state(), other.update_count)
+        for name, statistic in self.kept.items():
+            statistic.merge_state(states[name])
         self._validator.add_complaint(other._validator.verdict())
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -299,15 +306,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         Raises:
             StateError: it is not a metric of the same kind.
         """
-        if not isinstance(incoming_state, Metric):
-            raise StateError(
-                f"{self.name} merges only with the same metric, got {type(incoming_state).__name__}"
-            )
         self.merge(incoming_state)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch alone."""
-        return (self._forward_on_copy if self.kept else super().forward)(*args, **kwargs)
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         add_batch = self._validate_and_add if overrides_update(self) and self._is_behind_the_door else update
@@ -316,8 +315,14 @@ class Metric(LudwigMetricNames, StatefulMetric):
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if len(args) > 2:
                 args, kwargs = args[:2], self._arguments_by_name(args[2:], kwargs)
-            arguments = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
-            if self.kept_by_others or not self._add_similar(arguments):
+            by_place = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else {}
+            arguments: Mapping[Any, Any] = by_place if args else kwargs
+            try:
+                is_added = not self.kept_by_others and self._add_similar(arguments)
+            except NonFiniteError as err:
+                self._validator.handle_non_finite(err, self.update_count)
+                is_added = True
+            if not is_added:
                 with without_autograd():  # a state made in inference mode could not be added to later
                     add_batch(*args, **kwargs)
             self.count_updates()

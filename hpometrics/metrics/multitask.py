@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
+from ._derive import array_of_column
 from ._device import gather_from_ranks, world_size
-from ._validation import NonFinite
+from ._validation import BatchValidator, NonFinite, batch_of
+from .batch import Outputs
 from .collection import MetricCollection, MetricLike, metric_of
 from .features import OutputFeature, parse_feature
 from .metric import Metric
@@ -84,10 +86,10 @@ class OverTasks:
 
     def _merged(self) -> MetricCollection:
         """Return the rows of all tasks as those of one, measured by the metrics that all of them have."""
-        first, *others = sorted(self._tasks.values(), key=lambda part: len(part.names))
+        first, *others = self._tasks.values()
         if not others:
             return first
-        whole = first.fresh()
+        whole = first.fresh(names=[name for name in first if all(name in part for part in others)])
         for part in self._tasks.values():
             whole.merge_state(whole.part_of(part.state_dict()))
         return whole
@@ -150,11 +152,36 @@ def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list
             f"there are tasks for {total} rows, but {name}= has {received}; update each task separately if "
             "its values do not go by row"
         )
+    value = array_of_column(value)
     if isinstance(value, torch.Tensor):
         return [value.index_select(0, rows.to(value.device)) for rows in places]
     if isinstance(value, np.ndarray):
         return [value[rows.numpy()] for rows in places]
     return [[value[row] for row in rows.tolist()] for rows in places]
+
+
+def _readable(metrics: Iterable[Metric], output: OutputFeature, rows: Tensors) -> list[Metric]:
+    """Return those of some metrics that can add a batch to what they have measured.
+
+    Raises:
+        MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
+    """
+    batch = batch_of(output, **rows)
+    counting = BatchValidator("ignore").validate(batch)
+    return [metric for metric in metrics if _reads(metric, batch, counting)]
+
+
+def _reads(metric: Metric, batch: Outputs, counting: Outputs | None) -> bool:
+    """Return whether a metric can add a batch, by its rows that count; by its form if no row counts."""
+    try:
+        metric.require(batch)
+        if counting is not None:
+            for statistic in metric.kept.values():
+                statistic.prepare(counting)
+                statistic.check(counting)
+    except MetricInputError:
+        return False
+    return True
 
 
 class TaskCollection:
@@ -169,8 +196,8 @@ class TaskCollection:
         metrics: as for `MetricCollection`; names may have `tasks=`, and the value of `all/accuracy` has that
             name as well.
         output: as for `MetricCollection`.
-        unasked: names or classes of optional metrics, each measured for a task if it can read its first
-            batch.
+        unasked: names or classes of optional metrics, each measured for a task if it can read its batches;
+            the first batch of a form decides for the first batches of all tasks that have it.
         feature: the name of the output if there are several; names then begin with it, as `intent.accuracy`.
         non_finite: as for `MetricCollection`.
 
@@ -267,21 +294,23 @@ class TaskCollection:
         Raises:
             MetricInputError: as for `update`.
         """
-        if task not in self._live:
+        live = self._live.get(task)
+        if live is None:
             self._check_task_or_none(task)
-            self._live[task] = self._empty(self._fitting(rows))
-        live = self._live[task]
+            live = self._empty(self._fitting(rows))
         try:
             live.add_batch(rows)
         except NonFiniteError:
             raise
         except MetricInputError:
-            further = self.prototype.readable(self._unasked, **rows)
-            narrow = self._narrow(live, [metric.name for metric in further])
+            optional = [live[name] for name in live.names[len(self.prototype.names) :]]
+            readable = _readable(optional, self.output, rows) if optional else []
+            narrow = self._narrow(live, [metric.name for metric in readable])
             if narrow is live:
                 raise
             narrow.add_batch(rows)
-            self._live[task] = narrow
+            live = narrow
+        self._live[task] = live  # of a first batch that was refused nothing remains
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Compute `task/name` of each task and `name` over all; `reasons` has the reason for each nan.
@@ -367,7 +396,7 @@ class TaskCollection:
         shared = [name for name in own if name in unasked]
         if len(shared) == len(own):
             return live
-        narrow = self.prototype.fresh(shared)
+        narrow = live.fresh(names=[*self.prototype.names, *shared])
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 
@@ -386,8 +415,10 @@ class TaskCollection:
         """Return an empty collection of the metrics and of the optional ones that can read these rows."""
         form = form_of(rows)
         if form not in self._by_form:
-            further = self.prototype.readable(self._unasked, **rows) if self._unasked else ()
-            self._by_form[form] = self.prototype.fresh(further)
+            optional = [metric_of(metric, self.output) for metric in self._unasked]
+            self._by_form[form] = self.prototype.fresh(
+                _readable(optional, self.output, rows) if optional else ()
+            )
         return self._by_form[form]
 
     def _check_task_or_none(self, task: str | None) -> None:

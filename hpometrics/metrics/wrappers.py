@@ -16,7 +16,7 @@ from .._ludwig import LudwigObjectNames
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
-from ._state import disable_sync, reductions_of, set_update_count
+from ._state import disable_sync, join_states, reductions_of, set_update_count
 from .batch import as_tensor
 from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
@@ -127,13 +127,16 @@ class PooledFunction(FunctionMetric):
         """Store a copy of the rows.
 
         Raises:
-            MetricInputError: the rows differ in width from the stored ones, or are neither tensors nor texts.
+            MetricInputError: the rows are neither tensors nor texts, or differ from the stored ones in form.
         """
         if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            self._store(preds, target)
-            return
-        line = f"{json.dumps([preds, target], default=self._refuse)}\n".encode()
-        self.texts.append(torch.tensor(np.frombuffer(line, dtype=np.uint8), device=self.device))
+            rows = {"preds": preds.clone(), "target": target.clone()}
+        else:
+            line = f"{json.dumps([preds, target], default=self._refuse)}\n".encode()
+            rows = {"texts": torch.tensor(np.frombuffer(line, dtype=np.uint8), device=self.device)}
+        self._check_form({name: [part] for name, part in rows.items()}, MetricInputError)
+        for name, part in rows.items():
+            getattr(self, name).append(part)
 
     def _refuse(self, record: Any) -> None:
         raise MetricInputError(
@@ -141,15 +144,21 @@ class PooledFunction(FunctionMetric):
             "per row (per_row=True), or write a torchmetrics.Metric"
         )
 
-    def _store(self, preds: Tensor, target: Tensor) -> None:
-        for stored, rows in ((self.preds, preds), (self.target, target)):
-            if stored and stored[0].shape[1:] != rows.shape[1:]:
-                raise MetricInputError(
-                    f"{self.name} pools the rows of an epoch, which must have one shape: earlier rows had "
-                    f"{tuple(stored[0].shape[1:])}, but these have {tuple(rows.shape[1:])}"
+    def _check_form(self, rows: Mapping[str, Any], error: type[MetricInputError | StateError]) -> None:
+        """Raise unless further rows are texts or tensors like the stored ones, and of their width."""
+        first, other = (
+            {name: tuple(parts[0].shape[1:]) for name, parts in state.items() if len(parts)}
+            for state in (self.metric_state, rows)
+        )
+        pools = f"{self.name} pools the rows of an epoch, which must"
+        if first and other and first.keys() != other.keys():
+            kinds = ["texts" if "texts" in form else "tensors" for form in (first, other)]
+            raise error(f"{pools} all be of one kind: earlier rows were {kinds[0]}, but these are {kinds[1]}")
+        for name in first.keys() & other.keys():
+            if first[name] != other[name]:
+                raise error(
+                    f"{pools} have one shape: earlier rows had {first[name]}, but these have {other[name]}"
                 )
-        self.preds.append(preds.clone())
-        self.target.append(target.clone())
 
     def compute(self) -> Tensor:
         """Call the function once, on all rows."""
@@ -160,10 +169,13 @@ class PooledFunction(FunctionMetric):
         return self.undefined(NOTHING_MEASURED)
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Append the rows of another metric."""
-        for name, stored in state.items():
-            getattr(self, name).extend(rows.to(self.device) for rows in stored)
-        self.count_updates(updates)
+        """Append the rows of another metric.
+
+        Raises:
+            StateError: they do not have the form of the stored ones.
+        """
+        self._check_form(state, StateError)
+        super().merge_own(state, updates)
 
 
 class RowFunction(FunctionMetric, MeanMetric):
@@ -219,17 +231,15 @@ class WrappedMetric(AdaptedMetric):
         """Update the wrapped metric with a batch, copied if the metric stores rows.
 
         Raises:
-            MetricInputError: the wrapped metric refuses the batch; the state does not change.
+            MetricInputError: the wrapped metric refuses the batch.
         """
         if any(
             isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m.metric_state.values()
         ):
             preds, target, extras = map_tensors(torch.clone, [preds, target, extras])
-        before = self.snapshot()
         try:
             self.inner.update(preds, target, **extras)
         except _REFUSALS as err:
-            self.restore(before)
             raise MetricInputError(f"{self.name} refused the batch: {err}") from err
 
     def compute(self) -> Tensor:
@@ -257,10 +267,6 @@ class WrappedMetric(AdaptedMetric):
     def reader(self) -> Callable[..., Any]:
         """The wrapped `update`, whose signature names the extras that it reads."""
         return type(self.inner).update
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add one batch and return the value of that batch alone."""
-        return self._forward_on_copy(*args, **kwargs)
 
     def own_state(self) -> dict[str, Any]:
         """Return all own and merged parts."""
@@ -354,7 +360,7 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
             path: {
                 "updates": sum(part[path]["updates"] for part in parts),
                 "states": {
-                    name: _join([part[path]["states"][name] for part in parts], reduction, owner.device)
+                    name: join_states([part[path]["states"][name] for part in parts], reduction, owner.device)
                     for name, reduction in reductions_of(module).items()
                 },
             }
@@ -362,11 +368,3 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
         }
     except _REFUSALS as err:
         raise StateError(f"{owner.name}: the merged states do not match: {err}") from err
-
-
-def _join(states: list[Any], reduction: Any, device: torch.device) -> Any:
-    if isinstance(states[0], list):
-        return [rows.to(device) for state in states for rows in state]
-    shape = max((state.shape for state in states), key=len)  # torchmetrics 1.7 has () beside (1,)
-    stacked = torch.stack([state.to(device).reshape(shape) for state in states])
-    return stacked if reduction is None else reduction(stacked)

@@ -210,6 +210,38 @@ def test_a_function_pools_what_has_no_rows_of_tensors_or_texts():
         metric.update(predictions=[{"boxes": torch.zeros(1, 4)}], target=[{"boxes": torch.zeros(1, 4)}])
 
 
+WORDS = {"predictions": ["a", "b"], "target": ["a", "c"]}
+IDS = {"predictions": torch.tensor([[1, 2]]), "target": torch.tensor([[1, 3]])}
+LONGER = {"predictions": torch.tensor([[1, 2, 3]]), "target": torch.tensor([[1, 3, 3]])}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (IDS, WORDS, "must all be of one kind: earlier rows were tensors, but these are texts"),
+        (WORDS, IDS, "must all be of one kind: earlier rows were texts, but these are tensors"),
+        (IDS, LONGER, r"must have one shape: earlier rows had \(2,\), but these have \(3,\)"),
+    ],
+    ids=["texts", "tensors", "width"],
+)
+def test_a_pooled_function_has_rows_of_one_form(one, other, told):
+    """Neither an update nor a merge brings others, which could not be one argument of it."""
+    first, second = (
+        as_metric(
+            lambda preds, target: float(len(preds)),
+            direction=None, inputs=PREDICTIONS, output=Text(), name="rows",
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    first.update(**one)
+    second.update(**other)
+    with pytest.raises(MetricInputError, match=told):
+        first.update(**other)
+    with pytest.raises(StateError, match=told):
+        first.merge(second)
+    assert first.compute().item() == len(one["target"])
+
+
 def test_forward_gives_the_value_of_the_batch(make):
     """Called like a module it returns the batch's value and goes on counting."""
     first, second = numbers(30, 1), numbers(20, 2)

@@ -229,6 +229,17 @@ def test_gathered_flags_are_pickled_and_name_the_batch(value):
         assert ("not nan" if value != value else "lie in [0, 1]") in judge.verdict()
 
 
+def test_flags_of_many_batches_are_few_tensors():
+    """A tensor on a device takes half a kilobyte, however small; the first bad batch is still named."""
+    gate = BatchValidator()
+    for number in range(2000):
+        score = 1.5 if number in (1234, 1400) else 0.5
+        batch = Outputs(Binary(), probabilities=torch.tensor([score]), target=torch.tensor([0]))
+        gate._defer(list(value_checks(batch)), number)
+    assert len(gate._flags) < 600
+    assert gate.verdict() == "batch 1234: binary probabilities lie in [0, 1]" and gate._flags == []
+
+
 def test_a_batch_lies_on_one_device():
     """Outputs on one device and a target on another are refused by name."""
     with pytest.raises(MetricInputError, match=r"logits .*meta.* target .*cpu|target .*cpu.* logits .*meta"):

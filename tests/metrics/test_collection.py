@@ -16,7 +16,7 @@ from hpometrics.exceptions import (
     UnknownMetricError,
 )
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import BINARY, Binary, Category, Number, Sequence
+from hpometrics.metrics.features import BINARY, NUMBER, Binary, Category, Number, Sequence, Set
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import cut, draw
 
@@ -85,14 +85,22 @@ def test_a_refused_batch_leaves_every_metric_as_it_was(names, batch, error):
     assert values(fed(panel, [7.0], [0.0])) == dict.fromkeys(names, 4.0)
 
 
-def test_another_number_of_classes_is_refused_by_all():
+@pytest.mark.parametrize("others", [5, 1])
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        (Category, ["f1_macro", "roc_auc", "hits@2", "log_loss", "ece"]),
+        (Set, ["f1_macro", "accuracy"]),
+    ],
+)
+def test_another_number_of_classes_is_refused_by_all(output, names, others):
     """A later batch with other classes is an input error for statistics too, and leaves all of them."""
-    panel = MetricCollection(["f1_macro", "roc_auc", "hits@2", "log_loss", "ece"], Category())
-    panel.update(**draw(Category(4), 30, seed=1))
+    panel = MetricCollection(names, output())
+    panel.update(**draw(output(4), 30, seed=1))
     before = values(panel)
     with pytest.raises(MetricInputError, match=r"4|classes"):
-        panel.update(**draw(Category(5), 30, seed=2))
-    panel.update(**draw(Category(4), 0))
+        panel.update(**draw(output(others), 30, seed=2))
+    panel.update(**draw(output(4), 0))
     assert values(panel) == before
 
 
@@ -130,6 +138,27 @@ def test_objects_of_one_class_with_other_parameters_are_two_metrics():
     """Neither may be lost: both are measured, each under a name that tells them apart."""
     panel = fed(MetricCollection([ScaledGap(scale=1.0), ScaledGap(scale=3.0)], Number()))
     assert list(values(panel).values()) == [3.0, 9.0]
+
+
+class UntypedGap(Gap):
+    """A distance with parameters without types, of which one may be anything."""
+
+    def __init__(self, scale=1.0, marks=None):
+        super().__init__()
+        self.scale, self.marks = scale, marks
+
+    def get_current_value(self, preds, target):
+        return self.scale * super().get_current_value(preds, target)
+
+
+def test_parameters_without_types_are_parameters_too(samples):
+    """Their values stand in the name, which builds the metric again; what no name can tell is refused."""
+    samples.register_metric("untyped_gap", [NUMBER])(UntypedGap)
+    panel = fed(MetricCollection([UntypedGap(), UntypedGap(scale=3.0)], Number()))
+    assert values(panel) == {"untyped_gap": 3.0, "untyped_gap(scale=3.0)": 9.0}
+    assert fed(MetricCollection(panel.names, Number())).compute() == panel.compute()
+    with pytest.raises(MetricInputError, match="two different metrics are named 'untyped_gap'"):
+        MetricCollection([UntypedGap(marks=[1]), UntypedGap(marks=[2])], Number())
 
 
 def test_two_classes_under_one_name_are_refused():

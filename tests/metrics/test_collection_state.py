@@ -9,13 +9,16 @@ import pickle
 
 import pytest
 import torch
-from sample_collections import KINDS, collection, fed, values
+from sample_collections import KINDS, TARGET, collection, fed, values
 from sample_metrics import OwnGap, ReducedGap, ScaledGap
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
 
 from hpometrics.exceptions import HpometricsError, StateError
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import NUMBER, Binary, Category, Number, Ranking, Vector
+from hpometrics.metrics.features import NUMBER, PREDICTIONS, Binary, Category, Number, Ranking, Vector
+from hpometrics.metrics.metric import Metric
 from hpometrics.metrics.registry.register import get_metric
+from hpometrics.testing import draw
 
 pytestmark = pytest.mark.usefixtures("samples")
 
@@ -114,6 +117,39 @@ def test_only_the_same_metrics_merge():
         fed(scaled[0]).merge(fed(scaled[1]))
 
 
+class PlainGap(OwnGap):
+    """Of any output."""
+
+
+def sums_of(*shape: int) -> type[OwnGap]:
+    """A metric with a state of its own that merges with others of its shape alone."""
+
+    class Own(OwnGap):
+        def __init__(self):
+            super().__init__()
+            self.add_state("more", torch.zeros(shape), dist_reduce_fx="sum")
+
+    return Own
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["forth", "back"])
+@pytest.mark.parametrize("refuses", ["hits@2", "roc_auc", "own"])
+def test_a_merge_that_is_refused_changes_nothing(refuses, order):
+    """Whichever of the metrics refuses, a statistic or a state of its own: no other has merged before it."""
+    own = refuses == "own"
+    panels = []
+    for size in (3, 4):
+        metrics = ["accuracy", PlainGap(), sums_of(size)() if own else refuses]
+        panels.append(MetricCollection(metrics[order], Category()))
+        panels[-1].update(**draw(Category(3 if own else size), 20, seed=size))
+    before = str(panels[0].state_dict())
+    with pytest.raises(StateError):
+        panels[0].merge(panels[1])
+    assert str(panels[0].state_dict()) == before
+    panels[0].update(**draw(Category(3), 20, seed=5))
+    assert panels[0]["PlainGap"].update_count == 2
+
+
 def test_largest_and_smallest_merge(registry):
     """States reduced by max and min merge as they mean; (6 - 0.5) over both parts, also into an empty one."""
     registry.register_metric("reduced_gap", [NUMBER])(ReducedGap)
@@ -149,6 +185,54 @@ def test_a_mean_as_state_is_merged_exactly_or_refused(registry):
         assert "mean" in str(err)
     else:
         assert values(empty) == {"mean_state": 3.0}
+
+
+class CountedRows(OwnGap):
+    """A state that torchmetrics would stack with others, and one whose default is not 0."""
+
+    def __init__(self, **reductions):
+        super().__init__()
+        self.add_state("rows", torch.tensor(1.0), **reductions)
+
+    def update(self, preds, target):
+        self.rows += len(preds)
+
+    def compute(self):
+        return self.rows
+
+
+def test_a_state_that_cannot_merge_is_refused():
+    """At once, with what it may be: torchmetrics would stack both, and later fail or have two values."""
+    told = r"CountedRows: add_state\('rows', ...\) needs dist_reduce_fx= to merge two states; pass sum, max"
+    with pytest.raises(StateError, match=told):
+        CountedRows()
+
+
+@pytest.mark.parametrize("facts", [{}, {"full_state_update": True}, {"dist_sync_on_step": True}], ids=str)
+def test_a_state_is_loaded_as_it_is(facts):
+    """Into an empty collection, whatever its default, and whatever torchmetrics would do with it."""
+    metric = type("Rows", (CountedRows,), {"full_state_update": facts.get("full_state_update", False)})(
+        dist_reduce_fx="sum"
+    )
+    metric.dist_sync_on_step = facts.get("dist_sync_on_step", False)
+    panel = fed(MetricCollection([metric], Number()))
+    for loaded in (panel.fresh(), panel.fresh()):
+        loaded.load_state_dict(panel.state_dict())
+        assert values(loaded) == {"Rows": 4.0}
+        loaded.merge(panel)
+        assert values(loaded) == {"Rows": 8.0}
+
+
+@pytest.mark.parametrize("cls", [PearsonCorrCoef, MeanSquaredError])
+def test_a_class_of_torchmetrics_is_loaded_as_it_is(cls):
+    """Also one whose states torchmetrics stacks."""
+    own = type("Own", (cls, Metric), {"direction": None, "inputs": PREDICTIONS})
+    panel = fed(
+        MetricCollection([own()], Number()), TARGET + torch.tensor([1.0, 2.0, 4.0]), torch.arange(3.0)
+    )
+    loaded = panel.fresh()
+    loaded.load_state_dict(panel.state_dict())
+    assert values(loaded) == values(panel)
 
 
 def test_reset_forgets_everything():
@@ -224,6 +308,17 @@ def test_side_data_of_an_output_are_no_matter_to_a_merge():
         panel.update(scores=torch.rand(2, 3), target=torch.eye(3)[:2])
     first.merge(second)
     assert first.rows == 4
+
+
+def test_a_part_of_a_state_is_of_the_same_cut_offs():
+    """Its columns are those of all of them; the first would be taken for another."""
+    larger, smaller = (
+        MetricCollection(["ndcg@1", "ndcg@2"], Ranking()),
+        MetricCollection(["ndcg@2"], Ranking()),
+    )
+    larger.update(scores=torch.rand(2, 3), target=torch.eye(3)[:2])
+    with pytest.raises(StateError, match="does not match"):
+        smaller.merge_state(smaller.part_of(larger.state_dict()))
 
 
 def test_a_state_that_does_not_tell_its_output_is_read():

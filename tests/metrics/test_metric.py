@@ -196,6 +196,17 @@ def test_one_output_is_not_given_twice():
         Gap().update(PREDS, TARGET, predictions=PREDS + 1)
 
 
+@pytest.mark.parametrize("position", [(PREDS,), (PREDS, TARGET)], ids=len)
+def test_an_output_by_position_is_read_beside_those_by_name(position):
+    """It contradicts them, also where the names alone are those of a batch before."""
+    metric = get_metric("accuracy", Category(2))
+    batch = {"logits": torch.eye(2), "target": torch.tensor([0, 1])}
+    metric.update(**batch)
+    with pytest.raises((MetricInputError, TypeError)):
+        metric.update(*position, **batch)
+    assert metric.update_count == 1
+
+
 @pytest.mark.parametrize("cls", KINDS)
 def test_merging_keeps_the_other(cls):
     """(1 + 2 + 6 + 7) / 4, and the metric that was merged in still says 7."""
@@ -221,6 +232,18 @@ def test_only_its_own_kind_merges(other):
     """Another class, or the same class with another parameter, is another metric."""
     with pytest.raises(StateError, match="scaled_gap"):
         fed(ScaledGap()).merge(fed(other))
+
+
+def test_the_same_name_is_not_the_same_metric():
+    """Of a class that is not registered the name tells no parameters; those that differ are refused."""
+
+    class Unregistered(ScaledGap):
+        pass
+
+    first, second = fed(Unregistered(scale=1.0)), fed(Unregistered(scale=2.0))
+    with pytest.raises(StateError, match="Unregistered merges only with the same metric"):
+        first.merge(second)
+    assert first.compute().item() == 3.0
 
 
 @pytest.mark.parametrize("cls", KINDS)
@@ -285,6 +308,18 @@ def test_the_output_is_fixed_once_it_measures():
     metric.update(torch.tensor([0]), torch.tensor([0]))
     with pytest.raises(StateError, match="has already measured"):
         metric.output = Category(4)
+
+
+@pytest.mark.parametrize("ask", ["pools_tasks", "takes_weights", "kept"])
+def test_the_output_may_be_set_until_then(ask):
+    """Whatever was asked of the metric before; its statistics are then those of the new output."""
+    metric = get_metric("f1_macro", Category(3))
+    getattr(metric, ask)
+    with pytest.raises(MetricInputError):
+        metric.update(logits=torch.zeros(2, 4), target=torch.tensor([0, 3]))
+    metric.output = Category(4)
+    metric.update(logits=torch.eye(4), target=torch.arange(4))
+    assert metric.compute() == 1
 
 
 def test_a_metric_names_the_statistic_it_lacks():
@@ -360,6 +395,38 @@ def test_forward_is_the_value_of_the_batch(cls):
     assert metric(torch.tensor([7.0]), torch.zeros(1)).item() == 7.0
     assert metric.compute().item() == 4.0
     assert metric.update_count == 2
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_a_call_with_a_refused_batch_changes_nothing(cls):
+    """It counts no update, and the next call goes on."""
+    metric = fed(cls())
+    with pytest.raises(NonFiniteError):
+        metric(torch.tensor([torch.nan]), torch.zeros(1))
+    assert (metric.update_count, metric.compute().item()) == (1, 3.0)
+    metric(torch.tensor([7.0]), torch.zeros(1))
+    assert (metric.update_count, metric.compute().item()) == (2, 4.0)
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_a_call_leaves_its_value_where_lightning_looks(cls):
+    """`self.log(metric, on_step=True)` reads it there."""
+    metric = cls()
+    metric(PREDS, TARGET)
+    metric(torch.tensor([7.0]), torch.zeros(1))
+    assert metric._forward_cache.item() == 7.0
+    metric.reset()
+    assert metric._forward_cache is None
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_an_empty_twin_copies_no_rows(cls, monkeypatch):
+    """Every call makes one: what it would copy grows with the epoch."""
+    metric, copied = fed(cls()), []
+    monkeypatch.setattr(torch.Tensor, "__deepcopy__", lambda tensor, memo: copied.append(tensor) or tensor)
+    twin = metric.alone()
+    assert all(len(tensor.shape) == 0 for tensor in copied)
+    assert twin.compute().isnan() and metric.compute().item() == 3.0
 
 
 @pytest.mark.parametrize("cls", KINDS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics._validation import BatchValidator
 from hpometrics.metrics.collection import MetricCollection
-from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.features import Binary, Category, Text
 from hpometrics.metrics.multitask import TaskCollection
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.testing import cut, draw
@@ -70,12 +71,35 @@ def test_what_nobody_asked_for_refuses_no_batch():
     assert values["a/accuracy"] == 0.75 and "a/f1" in values and "a/log_loss" not in values
 
 
+def test_what_nobody_asked_for_refuses_no_batch_after_others():
+    """Nor where it could read the batch, but not beside those before: scores of one epoch are of one kind."""
+    measured = TaskCollection(["accuracy"], Binary(), unasked=[MetricName("roc_auc"), MetricName("f1")])
+    measured.update(task="a", logits=torch.tensor([2.0, -1.0]), target=TARGET[:2])
+    measured.update(task="a", **LIKELY)
+    values = measured.compute()
+    assert values["a/accuracy"].item() == pytest.approx(5 / 6) and "a/f1" in values
+    assert "a/roc_auc" not in values
+
+
 def test_a_first_batch_without_rows_leaves_out_nothing():
     """What is measured unasked is then that of the rows that come after."""
     measured = panel()
     measured.update(task="a", probabilities=torch.tensor([]), target=torch.tensor([], dtype=torch.int64))
     measured.update(task="a", **LIKELY)
     assert {"a/f1", "a/log_loss"} <= measured.compute().keys()
+
+
+def test_tasks_may_differ_in_what_is_measured_unasked():
+    """Neither has all that the other has; what is measured over all rows has no value, and says why."""
+    unasked = [MetricName("token_accuracy"), MetricName("bleu_4"), MetricName("interdistinct_1")]
+    measured = TaskCollection([], Text(), unasked=unasked)
+    measured.update(task="a", predictions=torch.tensor([[1, 2]]), target=torch.tensor([[1, 2]]))
+    measured.update(task="b", predictions=["w x y z"], target=["w x y z"])
+    values = {name: value.item() for name, value in measured.compute().items()}
+    assert values["a/token_accuracy"] == values["b/bleu_4"] == values["b/interdistinct_1"] == 1.0
+    assert math.isnan(values["interdistinct_1"])
+    told = "interdistinct_1 could be measured only in some of the tasks"
+    assert measured.reasons["interdistinct_1"] == told
 
 
 def test_after_a_reset_nothing_is_left_of_the_tasks_before():
@@ -95,6 +119,15 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
     """No row is dropped silently."""
     with pytest.raises(MetricInputError, match=told):
         panel().update(task=task, **DECIDED)
+
+
+@pytest.mark.parametrize("index", [[1, 0, 2, 3], [4, 7, 1, 9]], ids=["shuffled", "filtered"])
+def test_the_rows_of_a_column_go_by_place(index):
+    """As those of a tensor beside it do, whatever the labels of its rows."""
+    measured = TaskCollection(["accuracy"], Category(2))
+    target = pd.Series([0, 1, 1, 0], index=index)
+    measured.update(task=["a", "b", "a", "b"], predictions=torch.tensor([0, 1, 1, 1]), target=target)
+    assert measured.compute() == {"a/accuracy": 1.0, "b/accuracy": 0.5, "accuracy": 0.75}
 
 
 def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
@@ -167,6 +200,23 @@ def test_the_first_batch_of_a_further_task_may_be_refused(batch, message):
         measured.update(task="b", **batch)
     measured.update(task="b", logits=torch.eye(4), target=torch.arange(4).flip(0))
     assert measured.compute() == {"a/accuracy": 1, "b/accuracy": 0, "accuracy": 0.5}
+
+
+@pytest.mark.parametrize("value", [7.0, math.nan], ids=["label", "not finite"])
+def test_a_task_whose_first_batch_is_refused_is_none(value):
+    """It has no value, and the next update may name a task or none."""
+    measured = TaskCollection(["brier"], Binary())
+    for task, other in ((None, "a"), ("a", None)):
+        with pytest.raises(MetricInputError):
+            measured.update(task=task, probabilities=[value], target=[1])
+        assert measured.measured == {}
+        measured.update(task=other, probabilities=[1.0], target=[1])
+        assert measured.compute()["brier"] == 0
+        measured.reset()
+    measured.update(task="a", probabilities=[1.0], target=[1])
+    with pytest.raises(MetricInputError):
+        measured.update(task="b", probabilities=[value], target=[1])
+    assert measured.compute() == {"a/brier": 0, "brier": 0}
 
 
 def test_what_is_known_of_another_task_ends_with_a_merge(validated):

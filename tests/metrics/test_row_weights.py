@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from sample_metrics import Gap, OwnGap
 from torch import nan
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
@@ -49,12 +50,13 @@ def test_nothing_but_ignored_rows_is_undefined():
 
 
 def test_extras_and_weights_are_cut_with_the_rows():
-    """What belongs to a row goes with it, also as a list or an array; what does not stays."""
+    """What belongs to a row goes with it, also as a list, an array or a column; what does not stays."""
     batch = Outputs(
         Number(), predictions=torch.arange(3.0), target=torch.arange(3.0), sample_weight=[1, 2, 3],
-        names=["a", "b", "c"], level=0.5, bounds=torch.eye(3).numpy(),
+        names=["a", "b", "c"], level=0.5, bounds=torch.eye(3).numpy(), ages=pd.Series([7, 8, 9], [2, 1, 0]),
     ).rows(torch.tensor([True, False, True]))  # fmt: skip
     assert batch.extras["names"] == ["a", "c"] and batch.extras["level"] == 0.5
+    assert batch.extras["ages"].tolist() == [7, 9]
     assert batch.weight.tolist() == [1.0, 3.0] and batch.extras["bounds"].shape == (2, 3)
 
 
@@ -161,6 +163,42 @@ def test_policies_for_values_that_are_not_finite():
         panel(non_finite="drop")
 
 
+PROBABLE = LOGITS.softmax(1)
+
+
+@pytest.mark.parametrize(
+    ("output", "batch"),
+    [
+        (Category(2, ignore_index=-1), {"probabilities": PROBABLE, "target": TARGET}),
+        (Category(2), {"probabilities": PROBABLE, "target_probabilities": PROBABLE.flip(1)}),
+        (Category(2), {"logits": LOGITS, "target_probabilities": PROBABLE.flip(1)}),
+        (Binary(), {"probabilities": PROBABLE[:, 0], "target_probabilities": PROBABLE[:, 1]}),
+    ],
+    ids=["ignored", "soft", "soft with logits", "soft binary"],
+)
+def test_what_is_left_out_on_a_device_breaks_no_rule(output, batch, elsewhere):
+    """Its probabilities still sum to 1, and soft labels are not taken for classes: the other rows count."""
+    expected = values(panel(["log_loss"], output), {name: value[:3] for name, value in batch.items()})
+    if "target" not in batch:
+        batch = {name: value.clone() for name, value in batch.items()}
+        batch["target_probabilities"][3] = nan
+    elsewhere()
+    collection = panel(["log_loss"], output, non_finite="ignore")
+    assert values(collection, batch) == pytest.approx(expected) and not collection.reasons
+
+
+def test_a_metric_without_weights_counts_no_row_that_is_left_out(elsewhere):
+    """On a device such a row is still there, with the weight 0, which the metric cannot read."""
+    metric = OwnGap()
+    metric.output = Binary(ignore_index=-1)
+    metric.update(torch.tensor([1, 0, 1]), torch.tensor([0, 0, -1]))
+    assert metric.compute().item() == 0.5
+    elsewhere()
+    with pytest.raises(MetricInputError, match=r"does not support weights; .* on a device ignore_index= and"):
+        metric.update(torch.tensor([1, 0, 1]), torch.tensor([0, 0, -1]))
+    assert metric.update_count == 1
+
+
 def test_a_metric_alone_has_the_policies_too():
     """The policy is set before the first update, and stays."""
     metric = get_metric("mse", "number")
@@ -169,6 +207,27 @@ def test_a_metric_alone_has_the_policies_too():
     assert metric.compute().item() == 0.0 and metric.non_finite == "ignore"
     with pytest.raises(StateError, match="has already measured with non_finite='ignore'"):
         metric.non_finite = "error"
+
+
+class Overflowing(Gap):
+    """A metric that finds out itself what is not finite."""
+
+    def get_current_value(self, preds, target):
+        if (preds > 100).any():
+            raise NonFiniteError("the values overflow")
+        return super().get_current_value(preds, target)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_policies_hold_for_what_a_metric_finds(before):
+    """In the first batch as in one that is like those before it."""
+    alone, together = Overflowing(), panel([Overflowing()], Number(), non_finite="propagate")
+    alone.output, alone.non_finite = Number(), "propagate"
+    for preds in [*[1.0] * before, 200.0, 1.0]:
+        alone.update(predictions=torch.tensor([preds]), target=torch.tensor([0.0]))
+        together.update(predictions=torch.tensor([preds]), target=torch.tensor([0.0]))
+    assert together.compute()["Overflowing"].isnan() and alone.compute().isnan()
+    assert together.reasons["Overflowing"] == alone.undefined_reason == f"batch {before}: the values overflow"
 
 
 @pytest.mark.parametrize("name", ["mse", "spearman", "kendall"])

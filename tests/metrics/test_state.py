@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection
+from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection, MetricInputError
+from hpometrics.metrics import _state
 from hpometrics.metrics._state import StatefulMetric
 from hpometrics.metrics.catalogue.classification.calibration import BinaryBrier
 from hpometrics.metrics.features import Binary
@@ -75,6 +76,32 @@ def measured():
     panel = MetricCollection(["accuracy", "brier"], output=Binary())
     panel.update(probabilities=torch.tensor([0.9, 0.2, 0.8]), target=torch.tensor([1, 1, 1]))
     return panel
+
+
+@pytest.mark.parametrize("option", ["compute_on_cpu", "process_group"])
+def test_an_option_without_effect_is_refused(option):
+    """Torchmetrics has it; its default may be passed."""
+    assert BinaryBrier(**{option: False}).compute().isnan()
+    with pytest.raises(MetricInputError, match=f"BinaryBrier does not support {option}=; leave it out"):
+        BinaryBrier(**{option: True})
+
+
+def test_a_value_may_be_computed_each_time(monkeypatch):
+    """With `compute_with_cache=False`, as in torchmetrics."""
+    metric, calls = BinaryBrier(compute_with_cache=False), []
+    compute = BinaryBrier.compute
+    monkeypatch.setattr(BinaryBrier, "compute", lambda self: (calls.append(1), compute(self))[1])
+    metric.update(torch.tensor([0.5]), torch.tensor([1]))
+    assert metric.compute() == metric.compute() == 0.25 and len(calls) == 2
+
+
+def test_other_ranks_are_left_out_by_a_function_of_the_users(monkeypatch):
+    """`distributed_available_fn` says whether there are any, where there are."""
+    monkeypatch.setattr(_state, "world_size", lambda: 2)
+    local = [
+        BinaryBrier(distributed_available_fn=lambda known=known: known).is_local for known in (True, False)
+    ]
+    assert local == [False, True]
 
 
 def test_members_are_not_visited_with_each_batch(monkeypatch):

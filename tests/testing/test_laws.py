@@ -7,6 +7,7 @@ from operator import attrgetter
 import numpy as np
 import pytest
 import torch
+import torchmetrics
 from matrix import covering, entries, failures, traits
 from sample_metrics import Gap, OwnGap, ScaledGap, SharedGap, SharedTotal
 
@@ -369,6 +370,20 @@ class Saturates(MeanMetric):
         return (preds < 1).double()
 
 
+class ForgetsWhenCalled(OwnGap):
+    """Is called as torchmetrics has it, which resets the metric before a batch that may be refused."""
+
+    forward = torchmetrics.Metric.forward
+
+
+class HidesItsScale(Gap):
+    """Stores its parameter where its name does not look."""
+
+    def __init__(self, *, scale: float = 1.0):
+        super().__init__()
+        self._scale = scale
+
+
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
@@ -403,6 +418,7 @@ class SpoilsBlocks(MeanMetric):
         (LetsLabelsIn, check_ignored),
         (OpenDoor, check_shapes),
         (DeafToPolicy, check_policy),
+        (ForgetsWhenCalled, check_policy),
         (HiddenState, check_sync_free),
         (CopiesNumbers, check_sync_free),
         (SeedsAll, check_streams),
@@ -412,6 +428,7 @@ class SpoilsBlocks(MeanMetric):
         (RoundedGap, check_whole_numbers),
         (MissesItsGoal, check_division),
         (Saturates, check_margin),
+        (HidesItsScale, check_company),
     ],
     ids=lambda thing: thing.__name__,
 )

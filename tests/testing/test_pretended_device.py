@@ -8,6 +8,7 @@ from matrix import covering, entries, traits
 
 from hpometrics.metrics.features import RANKING
 from hpometrics.testing import subjects_of
+from hpometrics.testing.laws.inputs import LABELED
 from hpometrics.testing.subjects import is_here
 
 ENTRIES = [entry for entry in entries() if is_here(entry) and entry.feature_type != RANKING]
@@ -31,3 +32,17 @@ def test_a_value_is_the_same(entry, elsewhere):
         found, why = _measured(subject)
         torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-9, equal_nan=True, msg=str(subject))
         assert (why is None) is (reason is None)
+
+
+@pytest.mark.parametrize(
+    "entry", covering([one for one in ENTRIES if one.feature_type in LABELED], traits, ids=str)
+)
+def test_a_label_that_is_no_class_voids_the_value(entry, elsewhere):
+    """It is found when the value is computed; until then it is no index, which would end the process."""
+    elsewhere()
+    for subject in subjects_of(entry):
+        for label in (99, -7):
+            batch, metric = subject.draw(40), subject.make()
+            batch["target"].view(-1)[-1] = label
+            metric.update(**batch)
+            assert metric.compute().isnan().all() and "batch 0: target of a" in metric.undefined_reason

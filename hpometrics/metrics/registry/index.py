@@ -150,7 +150,7 @@ class Layer:
             self.aliases[alias, entry.feature_type] = meaning
 
     def copy(self) -> Layer:
-        """Return a copy of the layer, to which a test can go back."""
+        """Return a copy of the layer, to which one can go back."""
         return Layer(self.entries.copy(), self.aliases.copy(), self.by_class.copy(), self.classes.copy())
 
 
@@ -318,6 +318,7 @@ def load_plugins() -> None:
     from importlib.metadata import entry_points  # which loads much, for what few ask
 
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
+        before = registry.own.copy()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", ReplacedWarning)  # no line of it is the user's
@@ -325,7 +326,7 @@ def load_plugins() -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as err:  # one broken package, or one that exits, takes nothing with it
-            error = f"{type(err).__name__}: {one_line(err)}"
+            registry.own, error = before, f"{type(err).__name__}: {one_line(err)}"
             warnings.warn(
                 f"the metrics of {plugin.value!r} are left out: {error}", RuntimeWarning, stacklevel=3
             )

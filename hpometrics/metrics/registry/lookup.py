@@ -245,14 +245,27 @@ def import_metric(path: str) -> FoundMetric:
 
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
-    """Return the canonical name of an object of a registered class, by its parameters' values; else None."""
+    """Return the canonical name of an object of a registered class, by its parameters' values; else None.
+
+    A value that no name can have, such as a list, is left out.
+    """
     entries = registry.entries_of_class(cls)
     if not entries:
         return None
     entry = entries[0]
-    values_by_name = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
-    name = MetricName(entry.name, tuple(values_by_name.items()))
-    return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
+    params = tuple(p for p in entry.params if p.kind != "any" or isinstance(values.get(p.keyword), Scalar))
+    if params != entry.params:
+        entry = replace(entry, params=params, one_of=())
+    values_by_name = {p.name: values[p.keyword] for p in params if p.keyword in values}
+    return str(canonical(MetricName(entry.name, tuple(values_by_name.items())), entry))
+
+
+def is_named_in_full(cls: type, values: Mapping[str, Any]) -> bool:
+    """Return whether the name of an object of a registered class tells all its parameters."""
+    entries = registry.entries_of_class(cls)
+    return bool(entries) and all(
+        isinstance(values.get(param.keyword, ()), Scalar | None) for param in entries[0].params
+    )
 
 
 def registered_types(cls: type) -> tuple[str, ...]:

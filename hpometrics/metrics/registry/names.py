@@ -38,7 +38,7 @@ _IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attr
 _DOTTED_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.(?P<attribute>[A-Za-z_]\w*)\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
-_MAX_LENGTH = 256
+MAX_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class MetricName:
             return text
         if not isinstance(text, str):
             raise MetricNameError(f"the name of a metric must be text, got {text!r} ({type(text).__name__})")
-        match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
+        match = _NAME.match(text.strip()) if len(text) <= MAX_LENGTH and text.isprintable() else None
         if match is None:
             suggestion = meaning_elsewhere(text.strip())
             if names := cut_offs(text.strip()):

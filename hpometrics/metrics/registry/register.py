@@ -155,9 +155,12 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
         other, is_name = registry.built_in.aliases.get(key), key in registry.built_in.entries
     else:
         other, is_name = alias_meaning(*key), entry_at(key) is not None
-    is_name = is_name and alias != entry.name
-    if (other not in (None, meaning) or is_name) and not override:
-        raise RegistrationError(f"{entry}: its alias {alias!r} already stands for {other or alias}")
+    if is_name and alias != entry.name:
+        raise RegistrationError(
+            f"{entry}: its alias {alias!r} is the name of another metric; register the class under that name"
+        )
+    if other not in (None, meaning) and not override:
+        raise RegistrationError(f"{entry}: its alias {alias!r} already stands for {other}")
 
 
 def _check_one(name: MetricName) -> None:

@@ -12,7 +12,7 @@ from ...exceptions import MetricNameError, UnknownMetricError
 from ..features import check_feature_type
 from .groups import group_named, members_of
 from .lookup import FoundMetric, find_metric, is_registered
-from .names import MetricName
+from .names import MAX_LENGTH, MetricName
 
 ALL_TASKS = "all"
 COMBINED = "combined"
@@ -23,6 +23,8 @@ Types = Mapping[str | None, str | None]
 """The type of each output by its name. The name None is the only output; the type None is unknown."""
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_IN_TASK = "/exs"
+"""The end of the shortest name of a value of a task."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,15 @@ def check_task(task: object) -> str:
     if isinstance(task, str) and _can_be_task(task):
         return task
     raise MetricNameError(
-        "the name of a task must be text without '/', ':', '(', ')', '@' and spaces, and not "
-        f"{ALL_TASKS!r}; got {task!r}"
+        "the name of a task must be text without '/', ':', '(', ')', '@' and spaces, of at most "
+        f"{MAX_LENGTH - len(_IN_TASK)} characters, and not {ALL_TASKS!r}; got {task!r}"
     )
 
 
 @lru_cache(maxsize=1024)
 def _can_be_task(name: str) -> bool:
     try:
-        return name != ALL_TASKS and MetricName.parse(f"{name}/exs") == MetricName("exs", task=name)
+        return name != ALL_TASKS and MetricName.parse(f"{name}{_IN_TASK}") == MetricName("exs", task=name)
     except MetricNameError:
         return False
 

@@ -22,6 +22,7 @@ from ..aggregation import RowValues
 from ..batch import Outputs
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from ..metric import Metric, overrides_update
+from ..registry.lookup import printed_name
 from ..statistics.statistic import Statistic
 from ..statistics.user_values import UserFacts, UserMeans, means_of_users
 from .blocks import Block, MetricBlock, Tile, blocks_of
@@ -82,7 +83,9 @@ class BaseMetric(Metric):
 
     @property
     def formula(self) -> str:
-        """Its name without the cut-off."""
+        """The identity of its formula: its name without the cut-off; a name of the user's with the class."""
+        if self.name != printed_name(type(self), vars(self)):
+            return f"{self.name} of {type(self).__qualname__}"
         return self.name.rpartition("@")[0] or self.name
 
     def row_values(self, batch: Outputs) -> RowValues | None:
@@ -148,7 +151,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the statistic of the sum of the users' values."""
-        return means_of_users(self.output, self.name, self.of_batch, (self.k,))
+        return means_of_users(self.output, f"{self.formula}@{self.k}", self.of_batch, (self.k,))
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a relevant item."""
@@ -270,8 +273,8 @@ class RatingMetric(BaseMetric):
     def statistics(self) -> dict[str, Statistic]:
         """Return the statistic of the sum of errors, over users or over all ratings."""
         if self.average == "pooled":  # a value per rating, not per user
-            return {"errors": UserMeans(self.name, self.of_batch)}
-        return means_of_users(self.output, self.name, self.of_batch)
+            return {"errors": UserMeans(self.formula, self.of_batch)}
+        return means_of_users(self.output, self.formula, self.of_batch)
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where nothing that is rated has a score."""

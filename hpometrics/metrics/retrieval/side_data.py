@@ -225,6 +225,7 @@ def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tenso
 
 
 _POWER, _LEAST = 0.5, 0.1
+_ROUNDING = 1e-9  # of a product: 0.29 * 100 is less than 29
 
 
 def _fact(compute: Callable[[SideData, *Ts], Tensor]) -> Callable[[SideData, *Ts], Tensor]:
@@ -294,7 +295,8 @@ def rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
     """Return which items are the least popular share of all, bool: at least one, of equal ones the first."""
     counts = popularity(side, num_items)
     rare = torch.zeros_like(counts, dtype=torch.bool)
-    rare[counts.argsort(stable=True)[: max(1, int(num_items * ratio))]] = True
+    number = int(num_items * ratio + _ROUNDING)
+    rare[counts.argsort(stable=True)[: max(1, number)]] = True
     return rare
 
 

@@ -80,13 +80,17 @@ class ClassTable(Statistic):
         self._state[self.name] = table
         return table
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+    def add_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge another table; the one with fewer classes is padded."""
-        if self._state and state:
-            own, other = self._state[self.name], state[self.name]
+        other = state[self.name]
+        if self._state:
+            own = self._state[self.name]
             self._state[self.name] = self._padded(own, other.shape[-1])
-            state = {self.name: self._padded(other, own.shape[-1])}
-        super().merge_state(state)
+            other = self._padded(other, own.shape[-1])
+        self.add(**{self.name: other})
+
+    def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
+        """Accept any number of classes."""
 
     def _padded(self, table: Tensor, classes: int) -> Tensor:
         missing = classes - table.shape[-1]
@@ -154,6 +158,14 @@ class LabelConfusion(Statistic):
     def counts(self) -> Counts:
         """Per-label counts."""
         return self.derived("counts", _counts_of_labels)
+
+    def check(self, batch: Outputs) -> None:
+        """Check that the number of labels is that of earlier batches.
+
+        Raises:
+            MetricInputError: the batch has another number.
+        """
+        refuse_other_width(batch, self._state["counted"].shape[1] if self._state else None)
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
@@ -386,12 +398,12 @@ class Contingency(Statistic):
         has_weight = counts > 0
         self._join(torch.stack([target[has_weight], predictions[has_weight]]), counts[has_weight])
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+    def add_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge the pairs of another statistic."""
-        self._check_state(state)
-        if state:
-            device = self._state["pairs"].device if self._state else state["pairs"].device
-            self._join(state["pairs"].to(device), state["counts"].to(device))
+        self._join(state["pairs"], state["counts"])
+
+    def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
+        """Accept any number of pairs."""
 
     def _join(self, pairs: Tensor, counts: Tensor) -> None:
         if self._state:

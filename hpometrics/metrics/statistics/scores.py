@@ -150,24 +150,25 @@ class Scores(Statistic):
             "are_logits": torch.tensor(kind, dtype=torch.uint8 if self.of_classes else torch.bool),
         }
 
+    def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
+        width = self.classes if self._chunks else state["scores"].shape[1]
+        if self._are_logits not in (None, bool(state["are_logits"][0])) or state["scores"].shape[1] != width:
+            raise StateError(
+                f"{self}: only scores of {width} classes and one kind can merge, got "
+                f"{state['scores'].shape[1]}"
+            )
+
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Append the rows of a state.
 
         Raises:
             StateError: its names, its number of classes or its kind of scores differ.
         """
-        self._check_state(state)
+        self.check_merge(state)
         if not state:
             return
-        are_logits = bool(state["are_logits"][0])
-        width = self.classes if self._chunks else state["scores"].shape[1]
-        if self._are_logits not in (None, are_logits) or state["scores"].shape[1] != width:
-            raise StateError(
-                f"{self}: only scores of {width} classes and one kind can merge, got "
-                f"{state['scores'].shape[1]}"
-            )
-        self._are_logits = are_logits
-        target = _narrow(state["target"], width)
+        self._are_logits = bool(state["are_logits"][0])
+        target = _narrow(state["target"], state["scores"].shape[1])
         self.has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
         self._append(state["scores"], target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}

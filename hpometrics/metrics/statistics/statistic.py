@@ -143,17 +143,36 @@ class Statistic:
         Raises:
             StateError: the other statistic has another class, other parameters or other shapes.
         """
+        self.merge_state(self.mergeable(other))
+
+    def mergeable(self, other: Statistic) -> NamedTensors:
+        """Return the state of another statistic if it can merge.
+
+        Raises:
+            StateError: as for `merge`.
+        """
         if other.key != self.key:
             raise StateError(
                 f"{self} cannot merge with {other}: only the same statistic with the same parameters can"
             )
-        self.merge_state(other.state())
+        state = other.state()
+        self.check_merge(state)
+        return state
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the `state()` of another statistic of the same identity."""
+    def check_merge(self, state: Mapping[str, Tensor]) -> None:
+        """Raise unless `merge_state` can merge a state.
+
+        Raises:
+            StateError: its names or shapes are others.
+        """
         self._check_state(state)
         if state:
             self._check_shapes(state)
+
+    def merge_state(self, state: Mapping[str, Tensor]) -> None:
+        """Merge the `state()` of another statistic of the same identity."""
+        self.check_merge(state)
+        if state:
             device = next(iter(self._state.values())).device if self._state else None
             self.add_state({name: value.to(device or value.device) for name, value in state.items()})
 
@@ -291,20 +310,11 @@ class Kept(Statistic):
         return {name: value.clone() for name, value in self.tensors.items()}
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the `state()` of another statistic.
-
-        Raises:
-            StateError: its tensors have other names or shapes.
-        """
-        if not state:
-            return
-        current = self.tensors
-        if current and _row_shapes(current) != _row_shapes(state):
-            raise StateError(
-                f"{self}: only rows of {_row_shapes(current)} can merge, got {_row_shapes(state)}"
-            )
-        device = next(iter(current.values())).device if current else None
-        self._store({name: value.clone().to(device or value.device) for name, value in state.items()})
+        """Merge the `state()` of another statistic."""
+        self.check_merge(state)
+        if state:
+            device = next((tensor.device for tensor in self.tensors.values()), None)
+            self._store({name: value.clone().to(device or value.device) for name, value in state.items()})
 
     def to(self, device: torch.device | str) -> None:
         """Move the stored tensors to a device."""
@@ -312,7 +322,14 @@ class Kept(Statistic):
         self._parts = [{name: value.to(device) for name, value in part.items()} for part in self._parts]
 
     def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Accept any names: `merge_state` compares them with the stored ones."""
+        """Accept any names: they are compared with the stored ones."""
+
+    def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
+        current = self.tensors
+        if current and _row_shapes(current) != _row_shapes(state):
+            raise StateError(
+                f"{self}: only rows of {_row_shapes(current)} can merge, got {_row_shapes(state)}"
+            )
 
     def _tensors_of(self, batch: Outputs) -> NamedTensors:
         return batch.block(self._block, self._extract)

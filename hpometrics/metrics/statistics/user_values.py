@@ -71,6 +71,20 @@ class FormulaMeans(AtCutoffs, Generic[Formula]):
         super().__init__(cutoffs, owner=owner)
         self._measure = measure
 
+    def join(self, other: Self) -> None:
+        """Add the cut-offs of another statistic of the formula.
+
+        Raises:
+            MetricInputError: it is the formula of another class.
+        """
+        first, second = (type(getattr(one._measure, "__self__", None)) for one in (self, other))
+        if first is not second:
+            raise MetricInputError(
+                f"two formulas are named {self.params['owner']!r}, of {first.__name__} and "
+                f"{second.__name__}; give one of the metrics another .name"
+            )
+        super().join(other)
+
 
 class Measured:
     """The values of a formula for the rows of a batch, and their weights.

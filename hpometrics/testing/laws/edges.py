@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -94,14 +95,23 @@ def _check_unknown(ignoring: Subject, batch: Batch, other: Batch, label: int) ->
 
 
 def check_policy(subject: Subject) -> None:
-    """Under `propagate`, nan in a batch makes the value nan with a reason; `ignore` leaves out its rows."""
-    batch = subject.draw(30)
+    """Under `propagate`, nan in a batch makes the value nan with a reason; `ignore` leaves out its rows.
+
+    Called like a module, a metric obeys its policy too, and a refused batch leaves its state as it was.
+    """
+    batch, good = subject.draw(30), subject.draw(10, seed=2)
     name = next((name for name in MODEL_OUTPUTS if name in batch), None)
     if name is None or not isinstance(batch[name], Tensor) or not batch[name].is_floating_point():
         return
     bad = with_value(batch, name, torch.nan)
-    voided = _fed_under(subject, "propagate", bad, subject.draw(10, seed=2))
+    voided = _fed_under(subject, "propagate", bad, good)
     require_undefined(subject, voided, "after nan under propagate")
+    voided(**good)
+    require_undefined(subject, voided, "after nan under propagate and a call")
+    called = fed(subject.make(), good)
+    with suppress(MetricInputError):
+        called(**bad)
+    require_same(subject, subject.measure(good), value_of(called), "after a call with nan, which is refused")
     ignoring = _fed_under(subject, "ignore", bad)
     finite_rows = rows_of(batch, slice(size_of(batch) - 1))
     require_same(subject, subject.measure(finite_rows), value_of(ignoring), "nan under ignore", 1e-9)

@@ -14,13 +14,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...exceptions import MetricInputError
 from ...metrics._validation import batch_of
-from ...metrics.features import RANKING
+from ...metrics.features import BINARY, CATEGORY, MASK, RANKING, SEQUENCE, SET
 from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, cut
 from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, value_of
 from ..waits import away, waits_of
 
 MODEL_OUTPUTS = ("logits", "probabilities", "predictions")
+LABELED = (BINARY, CATEGORY, SET, SEQUENCE, MASK)
+"""Features whose targets are labels."""
 
 
 def check_refusal(subject: Subject) -> None:
@@ -153,7 +155,10 @@ class _Reciprocals(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def check_device(subject: Subject) -> None:
-    """On an accelerator, if there is one, the value is that of the CPU; nan in gives nan with a reason."""
+    """On an accelerator, if there is one, the value is that of the CPU; nan in gives nan with a reason.
+
+    So does a label that is not a class: as an index it would end the process.
+    """
     batch = subject.draw(90)
     for device in ("cuda",) if torch.cuda.is_available() else ():
         moved = over_tensors(batch, lambda tensor, device=device: tensor.to(device))  # type: ignore[misc]
@@ -162,9 +167,11 @@ def check_device(subject: Subject) -> None:
         require_same(
             subject, subject.measure(batch), value_of(metric.to("cpu")), f"moved from {device}", 1e-9
         )
-        for what, bad in spoiled(moved).items():
-            if "in its" in what:
-                require_undefined(subject, fed(subject.make().to(device), bad), f"after {what} on {device}")
+        bad = {what: part for what, part in spoiled(moved).items() if "in its" in what}
+        if subject.output.type in LABELED:
+            bad["the label 99"] = with_value(moved, "target", 99)
+        for what, part in bad.items():
+            require_undefined(subject, fed(subject.make().to(device), part), f"after {what} on {device}")
 
 
 def over_tensors(batch: Batch, form: Callable[[Tensor], Any]) -> Batch:

@@ -18,6 +18,7 @@ from ...metrics.collection import MetricCollection
 from ...metrics.features import OutputFeature
 from ...metrics.metric import Metric
 from ...metrics.registry.index import all_entries
+from ...metrics.registry.lookup import is_named_in_full
 from ...metrics.registry.names import MetricName
 from ...metrics.sample_data import Batch, Draw, cut, rows_of
 from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, subjects_of, value_of
@@ -148,7 +149,15 @@ def _streams() -> dict[str, object]:
 
 
 def check_company(subject: Subject) -> None:
-    """In a collection of all metrics of the same batches a metric has the same value as alone."""
+    """In a collection of all metrics of the same batches a metric has the same value as alone.
+
+    Its name tells it from all others: attributes have the values of its parameters, by the same names.
+    """
+    metric = subject.make()
+    if not is_named_in_full(type(metric), vars(metric)):
+        raise LawBroken(
+            f"{subject}: each parameter must be an attribute of the same name, a number or a text"
+        )
     ready = (entry for entry in all_entries(subject.output.type) if not entry.requires)
     classes = tuple((entry.name, entry.load()) for entry in ready)
     names = _company_of(classes, subject.output.type, subject.source) or (subject.name,)

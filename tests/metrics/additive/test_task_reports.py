@@ -17,6 +17,7 @@ from hpometrics.metrics.additive import (
     SumMetric,
     TimerMetric,
 )
+from hpometrics.metrics.registry.scope import check_task
 from hpometrics.metrics.reports import aggregate_named_reports, aggregate_unnamed_reports
 
 A = {"f1": AverageMetric(1, 2), "exs": SumMetric(2), "ppl": Perplexity(2, 1), "lr": GlobalAverageMetric(0.1)}
@@ -139,12 +140,14 @@ def test_global_values_are_added_and_of_no_task():
 
 
 @pytest.mark.parametrize(
-    "task", ["all", "", "a/b", "train:a", "a b", "a@1", "a(b)", "a\n", " a", None, "x" * 300]
+    "task", ["all", "", "a/b", "train:a", "a b", "a@1", "a(b)", "a\n", " a", None, "x" * 253]
 )
 def test_a_task_can_stand_in_front_of_a_name(task):
     """`all` is the name of all of them; what would not parse, or parse as something else, is refused."""
-    with pytest.raises(MetricNameError, match=r"the name of a task must be text without .* and not 'all'"):
+    told = r"the name of a task must be text without .*, of at most 252 characters, and not 'all'"
+    with pytest.raises(MetricNameError, match=told):
         aggregate_named_reports({task: A})
+    assert check_task("x" * 252)
 
 
 def test_names_of_tasks_and_metrics_do_not_meet():

@@ -8,7 +8,7 @@ import pytest
 
 from hpometrics.metrics.features import CATEGORY, NUMBER, Number
 from hpometrics.metrics.registry import index
-from hpometrics.metrics.registry.index import all_entries, metric_names
+from hpometrics.metrics.registry.index import alias_names, all_entries, metric_names
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric
 
@@ -63,14 +63,16 @@ def test_an_entry_point_brings_metrics(ask, tmp_path, monkeypatch, registry):
         "syntax error",
         PLUGIN.replace("_gap", "Bad"),
         PLUGIN.replace("plugged_gap", "mae"),
+        f"{PLUGIN}raise RuntimeError('late')",
     ],
 )
 def test_a_broken_package_takes_nothing_with_it(body, tmp_path, monkeypatch, registry):
-    """A warning names it, and all other metrics are there."""
+    """A warning names it; all other metrics are there, and none of its own that it registered before."""
     plug_in(tmp_path, monkeypatch, registry, body)
     with pytest.warns(RuntimeWarning, match="the metrics of 'plugged_metrics' are left out"):
         assert "accuracy" in metric_names(CATEGORY)
     assert find_metric("mae", NUMBER).entries[0].is_built_in
+    assert "plugged_gap" not in metric_names(NUMBER) and "plugged" not in alias_names(NUMBER)
 
 
 def test_an_interrupt_goes_through_a_package(tmp_path, monkeypatch, registry):

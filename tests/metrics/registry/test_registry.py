@@ -350,6 +350,14 @@ def test_an_alias_takes_nobody_elses_name(aliases):
     assert "reversed" not in metric_names()
 
 
+def test_no_alias_replaces_a_name():
+    """With `override=True` neither: the name would go on meaning the metric that it names."""
+    with pytest.raises(RegistrationError, match="'accuracy' is the name of another metric; register the cl"):
+        register_metric("reversed", ["set"], aliases=["accuracy"], override=True)(Reversed)
+    register_metric("reversed", ["set"], aliases=["exact_match"], override=True)(Reversed)
+    assert find_metric("exact_match", "set").name == MetricName("reversed")
+
+
 def test_a_name_that_is_an_alias_is_taken():
     """A new metric called `f1_macro` would change what `f1_macro` means."""
     with pytest.raises(RegistrationError, match="f1_macro"):

@@ -16,6 +16,7 @@ from hpometrics import (
     RANKING,
     BaseMetric,
     Block,
+    ListMetric,
     MetricBlock,
     MetricCollection,
     Ranking,
@@ -312,3 +313,46 @@ def test_a_metric_of_ones_own_stands_at_several_cut_offs():
     one = Hits(k=2)
     one.name = "found"
     assert one.name == "found"
+
+
+class Constant(ListMetric):
+    """A number for every user."""
+
+    direction = MAXIMIZE
+
+    def __init__(self, k, number):
+        super().__init__(k)
+        self.number = number
+
+    def values(self, cut):
+        return torch.full_like(cut.found, self.number, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("named", ["recall@2", "recall", "half"])
+def test_a_name_of_ones_own_is_no_formula_of_others(named):
+    """Whatever it has in common with that of a built-in metric, or of another use of the class."""
+    metrics = [Constant(2, 0.5), Constant(3, 0.25)]
+    for metric, name in zip(metrics, (named, "recall@3"), strict=True):
+        metric.name = name
+    panel = MetricCollection(["recall@1", *metrics], output=Ranking())
+    panel.update(scores=SCORES, target=TARGET)
+    values = {name: value.item() for name, value in panel.compute().items()}
+    expected = get_metric("recall@1", Ranking())(SCORES, TARGET).item()
+    assert values == {"recall@1": expected, named: 0.5, "recall@3": 0.25}
+
+
+def test_one_formula_is_of_one_class(registry):
+    """Else the metrics of one class would be measured by the formula of the other."""
+
+    @registry.register_metric("recall", [RANKING], override=True)
+    class Found(ListMetric):
+        direction = MAXIMIZE
+
+        def values(self, cut):
+            return cut.found
+
+    told = (
+        "two formulas are named 'recall', of Found and RankingRecall; give one of the metrics another .name"
+    )
+    with pytest.raises(MetricInputError, match=told):
+        MetricCollection(["recall@2", "recall_at_precision(min_precision=0.5)@2"], output=Ranking())

@@ -132,6 +132,12 @@ def test_the_rarest_are_one_item_at_least(ratio, rare):
     assert popular.rarest(side(), 4, ratio).nonzero().squeeze(1).tolist() == rare
 
 
+def test_a_share_of_the_rarest_is_whole():
+    """0.29 of 100 items are 29, though the product of the two is less."""
+    counted = SideData.of(Ranking(item_popularity=torch.arange(100.0)))
+    assert popular.rarest(counted, 100, 0.29).sum() == 29
+
+
 def test_items_that_nobody_saw_are_part_of_the_catalogue():
     """Where popularity is counted from what was seen, the last items may be missing there."""
     counted = SideData.of(Ranking(seen=[[0, 1], [1]]))
