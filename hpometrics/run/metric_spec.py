@@ -163,7 +163,7 @@ def resolve_constraints(
             continue
         if problem := constraint_problem(name, types):
             raise ConstraintError(f"{constraint}: {problem}")
-        spec = _of_name(name, types, MINIMIZE)
+        spec = _of_name(name, types, None, is_reported=True)
         yield replace(constraint, name=spec.name), spec
 
 
@@ -225,7 +225,9 @@ def _resolve(metric: Any, features: Features, direction: Direction | None) -> Me
     return _of_object(metric, features)
 
 
-def _of_name(name: MetricName, types: Types, direction: Direction | None) -> MetricSpec:
+def _of_name(
+    name: MetricName, types: Types, direction: Direction | None, is_reported: bool = False
+) -> MetricSpec:
     if (entry := diagnostic(name)) is not None:
         return MetricSpec(str(name), entry.direction)
     if name.feature == COMBINED:
@@ -233,7 +235,7 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
     try:
         placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
-        if direction is not None:
+        if direction is not None or is_reported:
             return MetricSpec(str(name), direction)
         if (plain := measured_by(name)) is not None:
             return _of_name(plain, types, None)

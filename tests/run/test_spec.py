@@ -92,6 +92,16 @@ def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, fa
         RunSpec(metric, **{"output": Binary(), **facts})
 
 
+def test_a_bound_gives_its_value_no_direction():
+    """What is bounded from below may be good or bad: a value that only the engine reports has none."""
+    spec = RunSpec(LOSS, constraints=["val_recall >= 0.9", "exs <= 100"])
+    assert spec.directions == {"loss": MINIMIZE}
+    assert [(one.name, one.direction, one.reported) for one in spec.requested[1:]] == [
+        ("val_recall", None, True),
+        ("exs", None, True),
+    ]
+
+
 def test_engine_facts_are_read_from_the_function():
     """What the decorator stated is there, and the function is the same function."""
 
