@@ -14,7 +14,7 @@ from filelock import FileLock
 from .._redaction import excerpt
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
-from .registry import Standing
+from .registry import Standing, place_in_sweep
 from .tensorboard import PICKED, Tags
 
 RUN_FILE = "mlflow.json"
@@ -37,7 +37,8 @@ class MlflowLogger:
 
     def __init__(self, directory: Path, *, uri: str | None = None, experiment: str | None = None) -> None:
         self._directory, self._uri = directory, uri
-        self._experiment = experiment or directory.absolute().parent.parent.name
+        sweep, self._place = place_in_sweep(directory)
+        self._experiment = experiment or sweep
         self._client: Any = None
         self._run = ""
 
@@ -56,7 +57,7 @@ class MlflowLogger:
         file = self._directory / RUN_FILE
         if file.exists():
             self._client.delete_run(json.loads(file.read_text(encoding="utf8"))["run_id"])
-        name = f"{self._experiment}/{self._directory.name}"
+        name = f"{self._experiment}/{self._place}"
         self._run, self._tags = self._client.create_run(number, run_name=name).info.run_id, Tags()
         with atomic_write(file, sync=False) as opened:
             opened.write(json.dumps({"run_id": self._run, "experiment": self._experiment}).encode())

@@ -102,6 +102,22 @@ _PACKAGES = {
 }
 """The package that a logger needs, and the extra that brings it; tensorboardX comes with Ray Tune."""
 _METHODS = ("begin", "epoch", "end")
+_TRIALS = "trials"
+
+
+def place_in_sweep(directory: Path) -> tuple[str, str]:
+    """Return the name of the folder of a sweep, and where a run is below its `trials`: `0007/repeats/1`.
+
+    Outside of a sweep it is the name of the folder above, and that of the directory.
+
+    >>> place_in_sweep(Path("/runs/digits/trials/0007/confirm/0")), place_in_sweep(Path("/runs/digits"))
+    (('digits', '0007/confirm/0'), ('runs', 'digits'))
+    """
+    home = directory.absolute()
+    trials = next((folder for folder in home.parents if folder.name == _TRIALS), None)
+    if trials is None:
+        return home.parent.name, home.name
+    return trials.parent.name, home.relative_to(trials).as_posix()
 
 
 def check_logger(logger: object, directory: Path | None) -> None:

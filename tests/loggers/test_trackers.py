@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hpometrics.backends.objective import ListObjective
 from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MissingExtraError
 from hpometrics.loggers.registry import check_logger
@@ -73,6 +74,25 @@ def test_mlflow_holds_every_epoch_once(tmp_path):
     assert str(steps("a/f1/valid")) == str(dict(enumerate(VALUES)))
     assert steps("picked") == {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.75}
     assert steps("loss_weighted_/train") == {0: 0.0, 1: 0.125, 2: 0.25, 3: 0.375}
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own making
+def test_mlflow_holds_repeats_in_the_experiment_of_their_sweep(tmp_path):
+    """Each under the place of its directory."""
+    mlflow = pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/m.db"
+
+    def train(params: Mapping[str, Any], run: Run) -> None:
+        for _ in run.epochs(1):
+            run.log(**{"a/f1": 0.5})
+
+    facts: dict[str, Any] = {"repeats": 2, "seed": 0, "loggers": [{"mlflow": {"uri": uri}}]}
+    ListObjective(train, [{"x": 1.0}], metric=F1, directory=tmp_path / "digits", **facts).run()
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    experiments = {one.name: one.experiment_id for one in client.search_experiments()}
+    assert experiments.keys() == {"Default", "digits"}
+    runs = client.search_runs([experiments["digits"]])
+    assert {run.info.run_name for run in runs} == {"digits/0000", "digits/0000/repeats/1"}
 
 
 @pytest.mark.filterwarnings("ignore")  # of W&B's own making
