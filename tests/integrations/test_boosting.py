@@ -229,7 +229,8 @@ def test_a_metric_without_predictions_fails_at_the_first_round():
         RunError, match="in epoch 0: CatBoost does not expose predictions; use library_metric"
     ):
         with of_catboost.RunCallback(Run(**FACTS), 3) as callback:
-            assert not callback.after_iteration(info(1, 0.5))
+            goes_on = callback.after_iteration(info(1, 0.5))
+    assert not goes_on
 
 
 def test_several_sets_without_the_one_that_counts_are_refused():
@@ -261,10 +262,17 @@ def test_catboost_is_told_to_stop_and_the_stop_is_raised_behind_it():
         pytest.raises(optuna.TrialPruned, match="after epoch 1"),
         of_catboost.RunCallback(run, 5) as callback,
     ):
-        assert callback.monitor() == {"eval_metric": "AUC"}
-        assert callback.after_iteration(info(1, 0.5))
-        assert not callback.after_iteration(info(2, 0.5, 0.75))
+        goes_on = [callback.after_iteration(info(n, *[0.5, 0.75][:n])) for n in (1, 2)]
+    assert goes_on == [True, False] and callback.monitor() == {"eval_metric": "AUC"}
     assert [record.values["validation-AUC"] for record in run.history] == [0.5, 0.75]
+
+
+def test_an_interrupt_of_the_user_leaves_catboost_as_it_is():
+    """An error of the body may come of the training that has ended; that one is raised with it."""
+    for error, leaves in ((KeyboardInterrupt, KeyboardInterrupt), (ValueError, RunError)):
+        with pytest.raises(leaves), of_catboost.RunCallback(Run(**FACTS), 3) as callback:
+            callback.after_iteration(info(1, 0.5))
+            raise error
 
 
 def test_catboost_without_with_is_refused():
