@@ -26,7 +26,7 @@ import torch
 
 from .._imports import same_folder
 from .._redaction import excerpt, format_error, redacted
-from .._text import did_you_mean, text_of
+from .._text import did_you_mean, lacks_memory, text_of
 from ..exceptions import (
     DiskError,
     NewerFormatError,
@@ -53,7 +53,6 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _INSTALLED = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib"))
 _PYTHON = (f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
-_LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
 _NUMBER = re.compile(r"(?<!exit code )(?<!\w)[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\b", re.I)
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
@@ -398,9 +397,7 @@ def _may_be_luck(error: BaseException | None) -> bool:
     """Return whether an error, or one that caused it, may spare a trial with other params."""
     if error is None:
         return False
-    text = f"{type(error).__name__} {text_of(error)}".lower()
-    lacks_memory = isinstance(error, MemoryError) or any(words in text for words in _LACKS_MEMORY)
-    return lacks_memory or isinstance(error, ProgramEndError) or _may_be_luck(error.__cause__)
+    return lacks_memory(error) or isinstance(error, ProgramEndError) or _may_be_luck(error.__cause__)
 
 
 def failing_frame(error: BaseException) -> traceback.FrameSummary | None:
