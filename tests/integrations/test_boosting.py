@@ -104,6 +104,25 @@ def test_budget_patience_and_target_end_the_training(library, facts):
     assert trees == len(run.history) < 8
 
 
+class Seen(xgb.callback.TrainingCallback):
+    """Keeps the number of each round that has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds: list[int] = []
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self.rounds.append(epoch)
+        return False
+
+
+def test_callbacks_behind_it_see_the_last_round():
+    """Which is the picked one if the target ends the run."""
+    run, seen = Run(**FACTS, epochs=3), Seen()
+    xgboost(run, callbacks=[lambda _: seen])
+    assert seen.rounds == [0, 1, 2] and len(run.history) == 3
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_run_that_was_killed_continues_its_model(library, tmp_path):
     """To the last digit; a run that is whole trains no round more."""
