@@ -78,7 +78,7 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
         Raises:
             BaseException: the backend's stop.
         """
-        for data in evals_log.keys() - {_MEASURED}:
+        for data in [name for name in evals_log if name != _MEASURED]:
             last = {f"{data}-{metric}": values[-1] for metric, values in evals_log[data].items()}
             self._loop.log({name: one[0] if isinstance(one, tuple) else one for name, one in last.items()})
         if self._valid is None:
