@@ -20,7 +20,7 @@ from torch import Tensor
 from .._redaction import excerpt
 from .._text import lacks_memory
 from ..exceptions import DiskError, RecordError, RunError
-from ..records._files import Limit, atomic_write, check_regular, make_private
+from ..records._files import Limit, atomic_write, check_regular, is_draft, make_private
 from ..records._json import FORMAT, FORMAT_KEY, check_format
 from ..records.recovery import quarantine
 
@@ -111,12 +111,13 @@ class Checkpoints:
             )
 
     def keep(self, *epochs: int | None) -> None:
-        """Delete all checkpoints but those of these epochs."""
+        """Delete all checkpoints but those of these epochs, and the drafts of a process that was killed."""
         for epoch in self._epochs():
             if epoch not in epochs:
                 self._path(epoch).unlink()
-        for path in self.directory.glob("adopted-*.pt"):
-            path.unlink()
+        for path in list(self.directory.iterdir()):
+            if is_draft(path.name) or path.match("adopted-*.pt"):
+                path.unlink()
 
     def drop(self, start: int) -> None:
         """Delete those of this epoch and of later ones."""

@@ -226,6 +226,15 @@ def test_a_checkpoint_beyond_the_record_is_not_trusted(tmp_path):
     assert losses(tmp_path, [0.1, 0.2, 0.3])[2] == 1
 
 
+def test_the_draft_of_a_process_that_was_killed_does_not_stay(tmp_path):
+    """It has the size of a checkpoint, and no other process would delete it."""
+    losses(tmp_path, [0.4])
+    for name in (".epoch-0001.pt.1-0123abcd", ".epoch-0001.pt.4711"):
+        (tmp_path / "checkpoints" / name).touch()
+    losses(tmp_path, [0.4, 0.1])
+    assert {path.name for path in tmp_path.glob("checkpoints/*")} == {"epoch-0001.pt"}
+
+
 def test_the_value_is_that_of_the_checkpoint_kept(tmp_path):
     """The metric, measured again with the checkpoint of the picked epoch, is the value to the last digit."""
     generator = torch.Generator().manual_seed(3)
