@@ -188,7 +188,9 @@ def attempt(
     if directory is not None:
         check_json(trial_record.params)
         earlier_trial(directory, trial_record.given)
-        write_trial(directory, trial_record, last=False)  # its place is on disk with the first epoch
+        earlier = 0.0 if trial is None else trial.seconds  # for whoever goes on if this process is killed
+        # its place is on disk with the first epoch
+        write_trial(directory, replace(trial_record, seconds=earlier), last=False)
     make_run = partial(
         Run,
         reporter,
