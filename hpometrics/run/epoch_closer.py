@@ -6,7 +6,7 @@ import math
 import pickle
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import replace
 from enum import Enum, StrEnum, auto
@@ -351,7 +351,7 @@ class EpochCloser:
         """Close the loggers, once; `complete` says whether the run has come to its end.
 
         Raises:
-            LoggerError: one of them fails.
+            DiskError, LoggerError: one of them fails.
         """
         loggers, self._loggers = self._loggers, None
         if loggers is not None:
@@ -359,13 +359,12 @@ class EpochCloser:
 
     def release(self) -> None:
         """Close every file and hook, however the run has ended."""
-        try:
-            self._send_picked()
-        finally:
+        with ExitStack() as last:  # calls each, the last one first, whatever another raises
+            last.callback(self.end_loggers, complete=False)
+            last.callback(self.artifacts.close)
             if self.meter.watches is not None:
-                self.meter.watches.detach()
-            self.artifacts.close()
-            self.end_loggers(complete=False)
+                last.callback(self.meter.watches.detach)
+            last.callback(self._send_picked)
 
     def _report_stored(self, keeps_state: bool) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""

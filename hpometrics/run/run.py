@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError
+from ..exceptions import DiskError, LoggerError, MetricInputError, NoFiniteValueError
 from ..loggers.registry import LoggerLike
 from ..loggers.table import history_html
 from ..metrics.additive import Additive
@@ -93,9 +93,10 @@ class Run:
             return
         try:
             self._closer.end_loggers(complete=self.ended and isinstance(error, self.stops))
-        except LoggerError as err:  # what ended the run comes first
+        except (DiskError, LoggerError) as err:  # what ended the run comes first
             error.add_note(str(err))
-        self._closer.release()
+        finally:
+            self._closer.release()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -242,12 +243,7 @@ class Run:
         return self._closer.due
 
     def update(
-        self,
-        *positional: Any,
-        split: str = VALIDATION,
-        examples: Any = None,
-        by: Any = None,
-        **tensors: Any,
+        self, *positional: Any, split: str = VALIDATION, examples: Any = None, by: Any = None, **tensors: Any
     ) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
