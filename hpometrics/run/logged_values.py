@@ -18,7 +18,13 @@ from ..metrics.additive import Additive
 from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
-from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
+from ..metrics.reports import (
+    Metrics,
+    Report,
+    aggregate_named_reports,
+    aggregate_unnamed_reports,
+    check_additive,
+)
 from ..records.trial_record import EpochRecord
 from ..selection.rules import At
 from ..space.values import format_value
@@ -47,8 +53,8 @@ class LastBatch:
     rows: int
     names: frozenset[str] = frozenset()
 
-    def add(self, name: str, count: int) -> None:
-        """Record that a name has a number of values for this batch.
+    def check(self, name: str, count: int) -> None:
+        """Check that a name may have a number of values for this batch.
 
         Raises:
             RunError: there are not as many as rows, or the name was recorded for this batch.
@@ -62,7 +68,6 @@ class LastBatch:
             raise RunError(
                 f"record_local({name!r}): this batch already has its values; call it once per batch"
             )
-        self.names |= {name}
 
 
 class LoggedValues:
@@ -86,9 +91,12 @@ class LoggedValues:
         Raises:
             RunError: a value is not a number, or its name has one already or cannot be printed on a line.
         """
+        numbers = {}
         for name, value in values.items():
             self._check_name(name, value)
-            self._values[name] = value if type(value) is float else _number(name, value)
+            numbers[name] = value if type(value) is float else _number(name, value)
+        self._values |= numbers
+        for name in numbers if self._reasons else ():
             self._reasons.pop(name, None)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -101,7 +109,8 @@ class LoggedValues:
             self._check_name(name, reason)
             if not isinstance(reason, str) or not reason:
                 raise RunError(f"undefined({name}=...) expects the reason as text; got {reason!r}")
-            self._values[name], self._reasons[name] = math.nan, reason
+        self._values |= dict.fromkeys(reasons, math.nan)
+        self._reasons |= reasons
 
     def record_local(self, split: str, name: str, values: Iterable[Additive], task: Tasks) -> None:
         """Record a value per example.
@@ -111,16 +120,19 @@ class LoggedValues:
                 an update nor `task` says which examples are meant, or the split does not exist.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
-        recorded, values = self.recorded(split), list(values)
+        recorded, values, batch = self.recorded(split), list(values), None
         if task is None:
             if split not in self.last_batches:
                 raise RunError(
                     f"record_local({name!r}) must follow the run.update(...) of its examples, or pass "
                     "their task="
                 )
-            self.last_batches[split].add(name, len(values))
-            task = self.last_batches[split].task
+            batch = self.last_batches[split]
+            batch.check(name, len(values))
+            task = batch.task
         recorded.local(name, values, task)
+        if batch is not None:
+            batch.names |= {name}
 
     def recorded(self, split: str) -> Recorded:
         """Return the additive values of a split.
@@ -207,8 +219,12 @@ class Recorded:
                 f"record_local({name!r}) expects one value per example, got {len(values)} for {len(tasks)} "
                 "tasks"
             )
-        for of, value in zip(tasks, values, strict=True):
-            self.of(of).add(name, value)
+        for value in values:
+            if value is not None:
+                check_additive(name, value)
+        all_metrics = [self.of(of) for of in tasks]
+        for metrics, value in zip(all_metrics, values, strict=True):
+            metrics.add(name, value)
 
     def of(self, task: str | None) -> Metrics:
         """Return the values recorded for a task; for None, those of the only one.

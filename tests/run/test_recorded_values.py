@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpometrics import AverageMetric, DistinctMetric, GlobalAverageMetric, SumMetric, Teacher
-from hpometrics.exceptions import AdditionError, MetricNameError, RunError
+from hpometrics.exceptions import AdditionError, MetricInputError, MetricNameError, RunError
 from hpometrics.metrics.features import Binary
 from hpometrics.run import Reported, Run
 
@@ -168,6 +168,22 @@ def test_local_values_are_given_once_and_after_their_update():
     run.record_local("n", [SumMetric(1)] * 2)
     with pytest.raises(RunError, match="this batch already has its values"):
         run.record_local("n", [SumMetric(1)] * 2)
+
+
+def test_a_call_that_is_refused_leaves_nothing():
+    """The call may be made again with what is right."""
+    run = run_of()
+    for _ in run.epochs(1):
+        run.update(predictions=TWO, target=TWO)
+        with pytest.raises(MetricInputError, match="'n': add a value such as"):
+            run.record_local("n", [SumMetric(1), 1])
+        run.record_local("n", [SumMetric(2)] * 2)
+        with pytest.raises(RunError, match=r"log\(b=...\) expects one number"):
+            run.log(a=1.0, b="x")
+        with pytest.raises(RunError, match=r"undefined\(b=...\) expects the reason"):
+            run.undefined(a="no row", b="")
+        run.log(a=3.0)
+    assert (run.values["n"], run.values["a"]) == (4.0, 3.0)
 
 
 def test_a_name_recorded_both_ways_ends_the_epoch_with_an_error():
