@@ -92,14 +92,14 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
     """
     before = torch.get_num_threads()
     alone = _AT_WORK.acquire(blocking=False)
-    if seed is not None:
-        if not alone:
-            _warn_shared()
-        seed_all(seed)
-    if threads is not None:
-        torch.set_num_threads(threads)
     try:
         with same_folder() if alone else nullcontext():
+            if seed is not None:
+                if not alone:
+                    _warn_shared()
+                seed_all(seed)
+            if threads is not None:
+                torch.set_num_threads(threads)
             try:
                 yield
             finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+from pathlib import Path
 
 import pytest
 import torch
@@ -128,6 +129,20 @@ def test_params_that_cannot_be_written_down_are_refused_before_training(tmp_path
     with pytest.raises(SpaceError, match=r"\(8, 8\)"):
         run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter(), directory=tmp_path)
     assert run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter()).params == odd
+
+
+def test_a_seed_that_torch_refuses_keeps_no_other_trial_from_its_conditions():
+    """The next trial is again alone at work, so the current folder is restored after it."""
+    with pytest.raises((ValueError, RuntimeError)):
+        run_trial(lambda _, run: run.log(loss=1.0), {}, RunSpec(LOSS), ListReporter(), seed=2**70)
+    folder = Path.cwd()
+
+    def train(params, run):
+        os.chdir("/")
+        run.log(loss=1.0)
+
+    run_trial(train, {}, RunSpec(LOSS), ListReporter())
+    assert Path.cwd() == folder
 
 
 def test_a_diverged_trial_has_failed():
