@@ -363,8 +363,8 @@ def is_idle(history: Iterable[EpochRecord], names: Iterable[str]) -> bool:
     return all(reason.startswith((NOTHING_MEASURED, NOT_MEASURED, NOT_LOGGED)) for reason in reasons)
 
 
-def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
-    """Return why the picked epoch of a run has no finite value."""
+def why_no_value(spec: RunSpec, history: Sequence[EpochRecord], is_open: bool = False) -> str:
+    """Return why the picked epoch of a run has no finite value; one that is open does not count yet."""
     count, names = len(history), list(spec.optimized)
     name = next((one for one in names if not _has_value(spec, history, one)), None)
     if name is None:
@@ -372,7 +372,10 @@ def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
     which = "not the last" if spec.at is At.LAST and count else "none"
     reasons = [record.reasons[name] for record in history if name in record.reasons]
     reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-    return f"{name}: {which} of {count} epochs has a finite value{reason}{_missing_call(spec, history, name)}"
+    hint = _missing_call(spec, history, name)
+    if is_open:
+        hint = "; the open epoch counts at the end of the loop's body; after a break, call run.close()"
+    return f"{name}: {which} of {count} epochs has a finite value{reason}{hint}"
 
 
 def _missing_call(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> str:

@@ -157,7 +157,8 @@ class Run:
     def value(self) -> float:
         """The metric's value at the picked epoch. Outside the loop an epoch still open is closed first.
 
-        Of several metrics it is that of the first; `scores` has all.
+        Of several metrics it is that of the first; `scores` has all. If the iterator of the loop has a name,
+        as in `bar = tqdm(run.epochs(9))`, it outlives a break: then call `close` first.
 
         Raises:
             NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last has none).
@@ -165,7 +166,8 @@ class Run:
         if self._closer.state is RunState.OPEN and not self._closer.in_loop:
             self._closer.close_epoch(final=True)
         if not math.isfinite(self._progress.value):
-            raise NoFiniteValueError(why_no_value(self.spec, self._progress.history))
+            is_open = self._closer.state is RunState.OPEN
+            raise NoFiniteValueError(why_no_value(self.spec, self._progress.history, is_open))
         return self._progress.value
 
     @property

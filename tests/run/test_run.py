@@ -276,6 +276,19 @@ def test_a_break_still_reports_the_epoch_it_leaves():
     assert (run.value, [r.final for r in reporter.reports]) == (0.5, [False, True])
 
 
+def test_an_iterator_that_outlives_a_break_keeps_its_epoch_open():
+    """Its frame looks as in the body of the loop; the error names the call that ends the run."""
+    run = Run(metric=LOSS)
+    epochs = run.epochs(10)
+    for _ in epochs:
+        run.log(loss=1.0)
+        break
+    with pytest.raises(NoFiniteValueError, match=r"none of 0 epochs .* after a break, call run\.close\(\)"):
+        run.value  # noqa: B018
+    run.close()
+    assert run.value == 1.0
+
+
 @pytest.mark.parametrize("n", [2.5, 0, -1, True, "3"])
 def test_the_number_of_epochs_is_a_whole_number(n):
     """At the call, not at the first epoch."""
