@@ -180,6 +180,7 @@ class EpochCloser:
         own_loggers = make_loggers(loggers if ranks.leads else (), home)
         self._loggers = Loggers(own_loggers) if own_loggers else None
         self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), host if ranks.leads else None)
+        self.meter.logged.begin = self.begin
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isclass
@@ -76,11 +76,13 @@ class LoggedValues:
     Attributes:
         teachers: the teacher of each task.
         last_batches: the last update of each split.
+        begin: opens an epoch, or raises if the last one is over; its argument names the call.
     """
 
     def __init__(self) -> None:
         self.teachers = Teachers()
         self.last_batches: dict[str, LastBatch] = {}
+        self.begin: Callable[[str], None] = lambda verb: None
         self._values: dict[str, Any] = {}
         self._reasons: dict[str, str] = {}
         self._recorded: dict[str, Recorded] = {}
@@ -142,7 +144,7 @@ class LoggedValues:
         """
         if split not in self._recorded:
             check_split(split)
-            self._recorded[split] = Recorded()
+            self._recorded[split] = Recorded(self.begin)
         return self._recorded[split]
 
     def numbers(self) -> RankValues:
@@ -196,14 +198,35 @@ def _number(name: str, value: Any) -> Any:
         raise RunError(f"log({name}=...) expects a number of at most 1.8e308, got a larger one") from None
 
 
+class _GlobalMetrics(Metrics):
+    """The additive values of a run, whose `add` is a call of the run, which may hold it for long."""
+
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        super().__init__()
+        self._begin = begin
+
+    def add(self, name: str, value: Additive | None) -> None:
+        """Add a value to the open epoch.
+
+        Raises:
+            RunError: the last epoch is over.
+            MetricNameError, MetricInputError, AdditionError: see `Metrics.add`.
+        """
+        self._begin("global_metrics.add")
+        super().add(name, value)
+
+
 class Recorded:
     """The additive values that were recorded in this epoch.
 
     `global_metrics` takes values that belong to no task; they are recorded under the name alone.
+
+    Args:
+        begin: see `LoggedValues`.
     """
 
-    def __init__(self) -> None:
-        self.global_metrics = Metrics()
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        self.global_metrics = _GlobalMetrics(begin)
         self._local: dict[str, Metrics] = {}
 
     def local(self, name: str, values: Sequence[Additive], task: Tasks) -> None:

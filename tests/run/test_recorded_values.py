@@ -106,6 +106,15 @@ def test_a_global_value_is_of_the_run():
     assert recorded == {"my_metric": 0.5, "tpb": 15.0}
 
 
+def test_a_global_value_alone_is_an_epoch():
+    """As by `record_global`; after the last epoch it is refused, whoever holds the container."""
+    run = run_of(Reported("m", "maximize"))
+    run.global_metrics.add("m", AverageMetric(1, 2))
+    assert run.value == 0.5
+    with pytest.raises(RunError, match=r"run\.global_metrics\.add\(\.\.\.\) comes after the last epoch"):
+        run.global_metrics.add("m", AverageMetric(1, 2))
+
+
 def test_recorded_values_begin_anew_with_every_epoch_and_have_their_split():
     """Counters too; a value of the training split carries its name."""
     run = run_of()
