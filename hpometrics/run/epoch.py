@@ -141,8 +141,7 @@ class EpochMeter:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 new_examples[of] = self._examples.read(live.prototype, parts[of], own[_ENTRIES])
         metrics.update(key, parts, tensors)
-        for of, count in counts.items():
-            self._throughput.add(count, split, of, feature)
+        self._throughput.add(counts, split, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
