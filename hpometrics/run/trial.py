@@ -18,13 +18,12 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from .._imports import same_folder
+from .._imports import installed_versions, same_folder
 from .._redaction import excerpt, format_error, redacted
 from .._text import did_you_mean, lacks_memory, text_of
 from ..exceptions import (
@@ -59,7 +58,6 @@ _AT_WORK = threading.Lock()  # held by a trial while it trains
 ERROR_FILE = "error.txt"
 
 
-@cache
 def versions(numbered: bool) -> Mapping[str, str]:
     """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params.
 
@@ -71,7 +69,7 @@ def versions(numbered: bool) -> Mapping[str, str]:
         if host in sys.modules:
             result[host] = str(sys.modules[host].__version__)
     if numbered and "ray" in result and "optuna" not in result:  # it draws the params, and no worker loads it
-        result["optuna"] = version("optuna")
+        result["optuna"] = installed_versions()["optuna"]
     return result
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import stat
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +20,7 @@ from hpometrics.records.epoch_log import read_epochs, read_trial
 from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, RunSpec
 from hpometrics.run.reporter import ListReporter
-from hpometrics.run.trial import run_trial
+from hpometrics.run.trial import run_trial, versions
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)
@@ -45,6 +47,13 @@ def test_a_trial_is_recorded_with_its_conditions(tmp_path):
     assert read_trial(tmp_path) == record and read_epochs(tmp_path) == record.epochs
     again = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, ListReporter(), seed=5)
     assert again.value == record.value
+
+
+def test_the_version_of_a_host_is_recorded_from_when_it_is_loaded(monkeypatch):
+    """In a notebook the first search may be over a list, and the next one on Ray."""
+    versions(numbered=True)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="9.9"))
+    assert versions(numbered=True)["ray"] == "9.9"
 
 
 def test_the_names_of_its_files_are_on_disk_with_the_first_epoch(tmp_path, monkeypatch):
