@@ -84,6 +84,17 @@ class MetricSpec:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
+def listed(setting: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the values of a setting that is a list.
+
+    Raises:
+        RunError: it is one text, whose letters would be the values.
+    """
+    if isinstance(values, str):
+        raise RunError(f"{setting} must be a list, got {values!r}; write {setting}=[{values!r}]")
+    return tuple(values)
+
+
 def resolve_all(metric: Any, features: Features, direction: Direction | str | None) -> tuple[MetricSpec, ...]:
     """Resolve the metric that a search optimizes, or each metric of a list.
 
