@@ -146,6 +146,22 @@ def check_logger(logger: object, directory: Path | None) -> None:
         raise RunError(f"the logger {name} writes into the directory of the run; set directory= too")
 
 
+def check_loggers(loggers: Iterable[object], directory: Path | None) -> None:
+    """Check, before the first trial, that loggers can log together.
+
+    Raises:
+        ConfigError: two have the same name; see also `check_logger`.
+        MissingExtraError, RunError: see `check_logger`.
+    """
+    names = []
+    for logger in loggers:
+        check_logger(logger, directory)
+        if isinstance(logger, (str, Mapping)):
+            names.append(_parse_logger(logger)[0])
+            if names[-1] in names[:-1]:
+                raise ConfigError(f"the logger {names[-1]} is listed twice; leave one of the two out")
+
+
 def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Check that a logger takes these options; all of them are texts.
 
@@ -180,11 +196,10 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
         directory: the trial's own.
 
     Raises:
-        ConfigError, MissingExtraError, RunError: see `check_logger`.
+        ConfigError, MissingExtraError, RunError: see `check_loggers`.
     """
     requested = list(loggers)
-    for logger in requested:
-        check_logger(logger, directory)
+    check_loggers(requested, directory)
     by_name = [_parse_logger(logger) for logger in requested if isinstance(logger, (str, Mapping))]
     options = dict([_parse_logger(ALWAYS), *by_name])
     ours = [] if directory is None else [_class_of(name)(directory, **options[name]) for name in options]

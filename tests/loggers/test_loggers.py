@@ -251,6 +251,13 @@ def test_what_is_no_logger_is_refused_before_the_first_trial(tmp_path, logger, t
         OptunaObjective(train, {"lr": Float(0, 1)}, metric=LOSS, directory=tmp_path, loggers=[logger])
 
 
+def test_two_loggers_of_one_name_are_refused(tmp_path):
+    """The options of one of them would be lost."""
+    for loggers in (["mlflow", {"mlflow": {"experiment": "x"}}], ["csv", "csv"]):
+        with pytest.raises(ConfigError, match="is listed twice; leave one of the two out"):
+            OptunaObjective(train, {"lr": Float(0, 1)}, metric=LOSS, directory=tmp_path, loggers=loggers)
+
+
 def test_files_need_a_directory():
     """Nothing is written into the current folder."""
     with pytest.raises(
