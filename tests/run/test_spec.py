@@ -16,7 +16,7 @@ from hpometrics.exceptions import (
 )
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.run import Reported, RunSpec, engine, engine_facts
+from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)
@@ -111,6 +111,15 @@ def test_a_bound_gives_its_value_no_direction():
         ("val_recall", None, True),
         ("exs", None, True),
     ]
+
+
+def test_a_run_needs_its_metric_once():
+    """By its name or by a spec."""
+    for facts in ({}, {"output": Binary()}):
+        with pytest.raises(RunError, match="a run needs its metric; pass metric="):
+            Run(**facts)
+    with pytest.raises(RunError, match="pass either spec= or its parts"):
+        Run(spec=RunSpec(LOSS), metric=LOSS)
 
 
 def test_engine_facts_are_read_from_the_function():
