@@ -11,6 +11,7 @@ SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_LENGTH = 80
+_LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
@@ -53,6 +54,16 @@ def text_of(error: BaseException) -> str:
     except Exception as err:  # the user's own code
         text = f"its text cannot be read: {type(err).__name__}: {text_of(err)}"
     return text.encode("utf8", "backslashreplace").decode("utf8")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error means that the memory of the host or of a device is full.
+
+    >>> lacks_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+    True
+    """
+    text = f"{type(error).__name__} {text_of(error)}".lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _LACKS_MEMORY)
 
 
 def unencodable(error: UnicodeEncodeError) -> str:

@@ -419,6 +419,8 @@ def _check_loggers(sweep: Draft) -> Notes:
             yield path, str(err)
         if missing := missing_package(logger.name):
             yield path, str(missing)
+        if logger.name in [other.name for other in sweep.results.loggers[:index]]:
+            yield path, f"the logger {logger.name} is listed twice; leave one of the two out"
 
 
 def _check_command(sweep: Draft) -> Notes:

@@ -40,7 +40,7 @@ class RunCallback:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._loop.leave()
-        if self._error is not None:
+        if self._error is not None and (error is None or isinstance(error, Exception)):
             raise self._error
 
     @property
@@ -80,4 +80,5 @@ class RunCallback:
                 self._loop.end_epoch(self._done, {})
         except BaseException as err:
             self._error = err
+            return False
         return not self._loop.over

@@ -167,12 +167,20 @@ class _EstimatorOutputs:
     def predict_proba(self, X: Any) -> Array:
         probabilities = self._estimator.predict_proba(X)
         if self._output.type == SET and isinstance(probabilities, list):  # a table of two columns per label
-            return np.stack([table[:, 1] for table in probabilities], axis=1)
+            shares = [self._of_label(i, table) for i, table in enumerate(probabilities)]
+            return np.stack(shares, axis=1)
         if self._classes is None:
             return np.asarray(probabilities)
         columns = np.zeros((len(probabilities), len(self._classes)))
         columns[:, self._indices(self._estimator.classes_.tolist())] = probabilities
         return columns[:, 1] if self._output.type == BINARY else columns
+
+    def _of_label(self, label: int, table: Array) -> Array:
+        """Return the probability of a label of a set, which may be the same in all rows of the training."""
+        if table.shape[1] > 1:
+            return table[:, 1]
+        (only,) = self._estimator.classes_[label]
+        return np.full(len(table), float(only))
 
     def decision_function(self, X: Any) -> Array:
         if self._classes is not None and self._classes != (classes := self._estimator.classes_.tolist()):

@@ -62,9 +62,11 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
         """Start an epoch.
 
         Raises:
-            KeyboardInterrupt: all are done, which is how skorch is stopped.
+            KeyboardInterrupt: all are done, which is how skorch is stopped. Raised earlier, at the end of the
+                last one, it would keep that epoch from the callbacks after this one.
         """
         if self.loop_.over:
+            del net.history[-1]  # the row that skorch has made for it
             raise KeyboardInterrupt
         self.loop_.start_epoch()
 
@@ -79,7 +81,6 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
         """Close the epoch.
 
         Raises:
-            KeyboardInterrupt: it was the last of the run, but not of skorch.
             BaseException: the backend's stop.
         """
         if not self.run.updated:
@@ -88,12 +89,9 @@ class RunCallback(Callback):  # type: ignore[misc]  # its types are not read
         self.loop_.log(values)
         for name, value in self.loop_.measure().items():
             net.history.record(name, value)
-        new = len(net.history) - self.earlier_
-        count = self.loop_.first + new
+        count = self.loop_.first + len(net.history) - self.earlier_
         self.loop_.end_epoch(count, _objects(net))
         net.history.record(f"{self.run.spec.name}_best", self.run.best_epoch == count - 1)
-        if self.loop_.over and new < net.max_epochs:
-            raise KeyboardInterrupt
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """End the loop."""

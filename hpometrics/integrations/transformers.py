@@ -59,6 +59,8 @@ class RunCallback(TrainerCallback):
     def _start_run(self, run: Run) -> None:
         absent = "the trainer lacks compute_metrics=callback.compute_metrics or labels, or read returned None"
         self.run, self._loop = run, TrainerLoop(run, absent)
+        self._control: TrainerControl | None = None  # at the latest evaluation
+        self._at_last_step = False
 
     def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """Update the run, and return the values of the pass, as the run records them.
@@ -81,7 +83,7 @@ class RunCallback(TrainerCallback):
     def search(self) -> dict[str, Any]:
         """Return `direction` and `compute_objective` of `hyperparameter_search`.
 
-        Each evaluation reports the current value, the last epoch of the run the picked one.
+        Each evaluation reports the current value, the last one of a training the picked one.
         """
         directions = [direction.value for direction in self.run.spec.optimized.values()]
         direction = directions if len(directions) > 1 else directions[0]
@@ -90,7 +92,9 @@ class RunCallback(TrainerCallback):
     def _objective(self, metrics: Mapping[str, float]) -> Any:
         names = self.run.spec.optimized
         current = [metrics[name if name in metrics else f"eval_{name}"] for name in names]
-        scores = list(self.run.scores) if self._loop.over else current
+        stops = self._control is not None and self._control.should_training_stop  # whoever has set it
+        is_last = self._loop.over or stops or self._at_last_step
+        scores = list(self.run.scores) if is_last else current
         return scores if len(scores) > 1 else scores[0]
 
     def on_train_begin(
@@ -130,6 +134,9 @@ class RunCallback(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Close the epoch, or what a report at a step covers."""
+        self._control = control
+        next_step = state.global_step + state.eval_steps if self._loop.counts_steps else 0
+        self._at_last_step = next_step > state.max_steps  # where no evaluation follows the last step
         if process() == 0 and not self.run.updated:
             self._loop.update(None)
         count = state.global_step if self._loop.counts_steps else math.ceil(state.epoch or 0)

@@ -70,12 +70,15 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
         return self._loop.over
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Close the epoch; return whether it was the last.
+        """Close the epoch; return whether it was the last one of `cv`, which then cuts its result.
+
+        Any other training ends before the next round, as this answer would keep the last one from the
+        callbacks after this one.
 
         Raises:
             BaseException: the backend's stop.
         """
-        for data in evals_log.keys() - {_MEASURED}:
+        for data in [name for name in evals_log if name != _MEASURED]:
             last = {f"{data}-{metric}": values[-1] for metric, values in evals_log[data].items()}
             self._loop.log({name: one[0] if isinstance(one, tuple) else one for name, one in last.items()})
         if self._valid is None:
@@ -86,9 +89,10 @@ class RunCallback(TrainingCallback):  # type: ignore[misc]  # its types are not 
             for name, value in self._loop.measure().items():
                 history.setdefault(name, []).append(value)
         self._loop.end_epoch(self._loop.first + epoch + 1, self._objects(model))
-        if self._loop.over:  # `cv` cuts its result after the best
+        is_last_of_cv = self._loop.over and not isinstance(model, Booster)
+        if is_last_of_cv:  # after the best
             self._mark_picked(model)
-        return self._loop.over
+        return is_last_of_cv
 
     def after_training(self, model: Any) -> Any:
         """End the loop, and mark the picked round."""

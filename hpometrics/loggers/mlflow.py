@@ -14,7 +14,7 @@ from filelock import FileLock
 from .._redaction import excerpt
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
-from .registry import Standing
+from .registry import Standing, place_in_sweep
 from .tensorboard import PICKED, Tags
 
 RUN_FILE = "mlflow.json"
@@ -37,7 +37,8 @@ class MlflowLogger:
 
     def __init__(self, directory: Path, *, uri: str | None = None, experiment: str | None = None) -> None:
         self._directory, self._uri = directory, uri
-        self._experiment = experiment or directory.absolute().parent.parent.name
+        sweep, self._place = place_in_sweep(directory)
+        self._experiment = experiment or sweep
         self._client: Any = None
         self._run = ""
 
@@ -47,17 +48,18 @@ class MlflowLogger:
         from mlflow.entities import Param
 
         with self._alone():  # two processes cannot both create a database, or an experiment
-            self._client = MlflowClient(tracking_uri=self._uri)
-            experiment = self._client.get_experiment_by_name(self._experiment)
+            client = MlflowClient(tracking_uri=self._uri)
+            experiment = client.get_experiment_by_name(self._experiment)
             if experiment is None:
-                number = self._client.create_experiment(self._experiment)
+                number = client.create_experiment(self._experiment)
             else:
                 number = experiment.experiment_id
         file = self._directory / RUN_FILE
         if file.exists():
-            self._client.delete_run(json.loads(file.read_text(encoding="utf8"))["run_id"])
-        name = f"{self._experiment}/{self._directory.name}"
-        self._run, self._tags = self._client.create_run(number, run_name=name).info.run_id, Tags()
+            _delete_run(client, json.loads(file.read_text(encoding="utf8"))["run_id"])
+        name = f"{self._experiment}/{self._place}"
+        self._run, self._tags = client.create_run(number, run_name=name).info.run_id, Tags()
+        self._client = client
         with atomic_write(file, sync=False) as opened:
             opened.write(json.dumps({"run_id": self._run, "experiment": self._experiment}).encode())
         params = [Param(name, _text(value)) for name, value in run.params.items()]
@@ -99,6 +101,17 @@ class MlflowLogger:
         if self._uri is None or not self._uri.startswith(_SQLITE):
             return nullcontext()
         return FileLock(f"{self._uri.removeprefix(_SQLITE)}.lock")
+
+
+def _delete_run(client: Any, run: str) -> None:
+    """Delete the run of an earlier process, unless the server does not have it any more."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.delete_run(run)
+    except MlflowException as err:
+        if err.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
 
 
 def _text(value: Any) -> str:

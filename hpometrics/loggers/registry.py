@@ -102,6 +102,22 @@ _PACKAGES = {
 }
 """The package that a logger needs, and the extra that brings it; tensorboardX comes with Ray Tune."""
 _METHODS = ("begin", "epoch", "end")
+_TRIALS = "trials"
+
+
+def place_in_sweep(directory: Path) -> tuple[str, str]:
+    """Return the name of the folder of a sweep, and where a run is below its `trials`: `0007/repeats/1`.
+
+    Outside of a sweep it is the name of the folder above, and that of the directory.
+
+    >>> place_in_sweep(Path("/runs/digits/trials/0007/confirm/0")), place_in_sweep(Path("/runs/digits"))
+    (('digits', '0007/confirm/0'), ('runs', 'digits'))
+    """
+    home = directory.absolute()
+    trials = next((folder for folder in home.parents if folder.name == _TRIALS), None)
+    if trials is None:
+        return home.parent.name, home.name
+    return trials.parent.name, home.relative_to(trials).as_posix()
 
 
 def check_logger(logger: object, directory: Path | None) -> None:
@@ -128,6 +144,22 @@ def check_logger(logger: object, directory: Path | None) -> None:
         raise missing
     if directory is None:
         raise RunError(f"the logger {name} writes into the directory of the run; set directory= too")
+
+
+def check_loggers(loggers: Iterable[object], directory: Path | None) -> None:
+    """Check, before the first trial, that loggers can log together.
+
+    Raises:
+        ConfigError: two have the same name; see also `check_logger`.
+        MissingExtraError, RunError: see `check_logger`.
+    """
+    names = []
+    for logger in loggers:
+        check_logger(logger, directory)
+        if isinstance(logger, (str, Mapping)):
+            names.append(_parse_logger(logger)[0])
+            if names[-1] in names[:-1]:
+                raise ConfigError(f"the logger {names[-1]} is listed twice; leave one of the two out")
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
@@ -164,11 +196,10 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
         directory: the trial's own.
 
     Raises:
-        ConfigError, MissingExtraError, RunError: see `check_logger`.
+        ConfigError, MissingExtraError, RunError: see `check_loggers`.
     """
     requested = list(loggers)
-    for logger in requested:
-        check_logger(logger, directory)
+    check_loggers(requested, directory)
     by_name = [_parse_logger(logger) for logger in requested if isinstance(logger, (str, Mapping))]
     options = dict([_parse_logger(ALWAYS), *by_name])
     ours = [] if directory is None else [_class_of(name)(directory, **options[name]) for name in options]

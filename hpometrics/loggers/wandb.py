@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..records.trial_record import numbers_of
-from .registry import Standing
+from .registry import Standing, place_in_sweep
 from .tensorboard import PICKED
 
 
@@ -33,7 +33,7 @@ class WandbLogger:
         mode: str | None = None,
     ) -> None:
         self._directory = directory
-        self._sweep = directory.absolute().parent.parent.name
+        self._sweep, self._place = place_in_sweep(directory)
         self._chosen = {"project": project or self._sweep, "entity": entity, "mode": mode}
         self._run: Any = None
 
@@ -45,7 +45,7 @@ class WandbLogger:
             **self._chosen,
             dir=str(self._directory),
             group=self._sweep,
-            name=f"{self._sweep}/{self._directory.name}",
+            name=f"{self._sweep}/{self._place}",
             config=dict(run.params),
             reinit="create_new",
             settings=wandb.Settings(silent=True, console="off"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ _MIB = 1 << 20
 _PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _AT_ONCE = _MIB  # bytes
+_PROCESS = os.urandom(4).hex()
+_DRAFT = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?")  # earlier versions wrote the number alone
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -227,6 +230,23 @@ def check_own(directory: Path) -> None:
         )
 
 
+def draft_of(path: Path) -> Path:
+    """Return where this process writes a file before it takes its place.
+
+    On a shared disk the number of a process does not identify it: in each container the first one has 1.
+    """
+    return path.with_name(f".{path.name}.{os.getpid()}-{_PROCESS}")
+
+
+def is_draft(name: str) -> bool:
+    """Return whether a file is a draft, also that of a process that was killed while it wrote.
+
+    >>> is_draft(draft_of(Path("trial.json")).name), is_draft(".trainstats")
+    (True, False)
+    """
+    return _DRAFT.fullmatch(name) is not None
+
+
 @contextmanager
 def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write; it takes its place when the block ends without an error.
@@ -241,7 +261,7 @@ def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterato
     Raises:
         DiskError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = draft_of(path)
     with writing(path):
         try:
             with draft.open("wb") as file:

@@ -31,20 +31,22 @@ def log(values: Mapping[str, Any] | None = None, /, *, epoch: int | None = None,
         more: further values by name, as in `log(accuracy=0.9, log_loss=0.31)`; None is an undefined value.
 
     Raises:
-        RunError: there is no value, or one is not a number.
+        RunError: there is no value, one is not a number, or the epoch is not a whole one.
 
     >>> log(accuracy=0.9)
     """
     content = {name: _number(name, value) for name, value in {**(values or {}), **more}.items()}
     if not content:
         raise RunError("log needs the values of an epoch, as in hpometrics.log(accuracy=0.9); got none")
+    if epoch is not None:
+        content["epoch"] = _parse_epoch(epoch)
     path = os.environ.get(VARIABLE)
     if path is None:
         _note_absence()
         return
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) != "0":
         return
-    line = json.dumps(content if epoch is None else {**content, "epoch": int(epoch)})
+    line = json.dumps(content)
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, f"{line}\n".encode())  # at once, so that threads do not mix their lines
@@ -60,11 +62,18 @@ def _number(name: str, value: Any) -> float | None:
             pass
     if value is None:
         return None
-    if not isinstance(value, Real):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise RunError(
             f"log({name}=...) takes a number or None, got {type(value).__name__} {excerpt(repr(value), 80)}"
         )
     return int(value) if isinstance(value, int) else float(value)
+
+
+def _parse_epoch(value: Any) -> int:
+    number = _number("epoch", value)
+    if number is None or not float(number).is_integer():
+        raise RunError(f"log(epoch=...) takes a whole number, got {value!r}")
+    return int(number)
 
 
 @cache  # once per process

@@ -15,7 +15,7 @@ from uuid import uuid4
 from .._redaction import redacted
 from .._text import one_line
 from ..exceptions import ConfigError, DiskError, RecordError
-from ._files import is_regular, read_whole, write_text
+from ._files import is_draft, is_regular, read_whole, write_text
 
 INDEX = "copied.json"
 """The file with the name of the sweep, the id of its run directory, and the size and time of each file.
@@ -115,8 +115,8 @@ def directory_id(home: Path) -> str:
 def copy_directory(home: Path, url: str, name: str, leave: Collection[str] = ()) -> int:
     """Copy what has changed in a directory since the last copy, and return the number of copied files.
 
-    Hidden files of the directory itself, such as locks, stay where they are. Files that were copied and are
-    gone are removed.
+    Hidden files of the directory itself, such as locks, stay where they are, as do drafts. Files that were
+    copied and are gone are removed.
 
     Args:
         home: the directory.
@@ -250,7 +250,7 @@ def _files_in(home: Path, leave: Collection[str]) -> Iterator[tuple[str, list[in
             )
         for name in sorted(names):
             path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
+            if path.is_file() and not path.is_symlink() and not is_draft(name):
                 yield path.relative_to(home).as_posix(), _facts(path)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from csv import Error as CsvError
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,10 +177,11 @@ class Artifacts:
         self.examples.restore(picked)
 
     def close(self) -> None:
-        """Close the record and the statistics."""
-        for log in (self._log, self._statistics):
-            if log is not None:
-                log.close()
+        """Close the record and the statistics, each whatever the other raises."""
+        with ExitStack() as last:
+            for log in (self._statistics, self._log):
+                if log is not None:
+                    last.callback(log.close)
 
 
 def _read_stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Stored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import sys
 import warnings
@@ -17,8 +18,9 @@ import torch
 from torch import Tensor
 
 from .._redaction import excerpt
-from ..exceptions import RecordError, RunError
-from ..records._files import Limit, atomic_write, check_regular, make_private
+from .._text import lacks_memory
+from ..exceptions import DiskError, RecordError, RunError
+from ..records._files import Limit, atomic_write, check_regular, is_draft, make_private
 from ..records._json import FORMAT, FORMAT_KEY, check_format
 from ..records.recovery import quarantine
 
@@ -26,6 +28,7 @@ _PARTS = {"epoch", "random", "states"}
 _ABOVE_RESTORE = 8  # frames up to the caller of `run.restore`
 _LIMIT = Limit("a checkpoint", None, 0, "")  # a model may have any size
 _PLAIN = (str, bytes, int, float, bool, type(None))
+_OF_FILE = (errno.ENOENT, errno.EINVAL)  # it is missing, or a place in it is below 0
 
 
 class Keep(StrEnum):
@@ -108,12 +111,13 @@ class Checkpoints:
             )
 
     def keep(self, *epochs: int | None) -> None:
-        """Delete all checkpoints but those of these epochs."""
+        """Delete all checkpoints but those of these epochs, and the drafts of a process that was killed."""
         for epoch in self._epochs():
             if epoch not in epochs:
                 self._path(epoch).unlink()
-        for path in self.directory.glob("adopted-*.pt"):
-            path.unlink()
+        for path in list(self.directory.iterdir()):
+            if is_draft(path.name) or path.match("adopted-*.pt"):
+                path.unlink()
 
     def drop(self, start: int) -> None:
         """Delete those of this epoch and of later ones."""
@@ -198,6 +202,8 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
     Raises:
         RecordError: the file is damaged or not ours.
         NewerFormatError: a newer version has written it.
+        DiskError: the disk cannot be read.
+        MemoryError, RuntimeError: it does not fit into memory.
     """
     try:
         check_regular(path, _LIMIT, follow=True)
@@ -206,6 +212,12 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
     except RecordError:
         raise
     except Exception as err:  # damaged bytes fail in whatever way they happen to be read
+        if lacks_memory(err):
+            raise
+        if isinstance(err, OSError) and err.errno and err.errno not in _OF_FILE:
+            raise DiskError(
+                f"{path}: cannot be read: {err.strerror}; it is kept, so run again when it can be read"
+            ) from err
         raise RecordError(f"{path}: is not a checkpoint: {err}") from err
     check_format(content, path)
     if not isinstance(content, dict) or not content.keys() >= _PARTS:

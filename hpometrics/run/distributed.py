@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 
+from .._text import text_of
 from ..exceptions import RankError, RunError
 from ..metrics._device import process, world_size
 
@@ -95,3 +97,12 @@ def _try_make(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
 
 def _format_failure(failure: BaseException | None) -> str | None:
     return None if failure is None else f"{type(failure).__name__}: {failure}"
+
+
+def sendable(stop: BaseException) -> BaseException:
+    """Return a host's stop as every rank can raise it: as a `RankError` if it does not pickle."""
+    try:
+        pickle.loads(pickle.dumps(stop))
+    except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
+        return RankError(f"{type(stop).__name__}: {text_of(stop)} (which cannot be sent: {err})")
+    return stop

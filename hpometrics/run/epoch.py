@@ -136,9 +136,12 @@ class EpochMeter:
             counts[of], parts[of] = self._throughput.read(own, live.output)
             rows += counts[of].rows
         ids = None if by is None else ids_of(by, rows)
+        new_examples = {}
+        if self._examples is not None:
+            for of, own in by_task(task, {_ENTRIES: examples}):
+                new_examples[of] = self._examples.read(live.prototype, parts[of], own[_ENTRIES])
         metrics.update(key, parts, tensors)
-        for of, count in counts.items():
-            self._throughput.add(count, split, of, feature)
+        self._throughput.add(counts, split, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
@@ -147,8 +150,9 @@ class EpochMeter:
             by_part = {of: own["ids"] for of, own in by_task(task, {"ids": ids})}
             self._rows[split].add(key, parts, by_part)
         if self._examples is not None and not metrics.void:
-            for of, own in by_task(task, {_ENTRIES: examples}):
-                self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
+            for of, read in new_examples.items():
+                if read is not None:
+                    self._examples.add(Place(split, of, feature), live.measured[of], read)
         self.logged.last_batches[split] = LastBatch(task, rows)
         if self.watches is not None:
             self.watches.timer.mark(split)

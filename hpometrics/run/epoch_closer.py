@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickle
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import replace
 from enum import Enum, StrEnum, auto
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from .._redaction import redacted
-from .._text import text_of
-from ..exceptions import RankError, RunError
+from ..exceptions import RunError
 from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.scope import TEST, VALIDATION
@@ -26,7 +24,7 @@ from ..selection.rules import At, violation_of
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
-from .distributed import Ranks
+from .distributed import Ranks, sendable
 from .epoch import EpochMeter
 from .reporter import Joint, PlacedReporter, Reporter
 from .spec import RunSpec
@@ -180,6 +178,7 @@ class EpochCloser:
         own_loggers = make_loggers(loggers if ranks.leads else (), home)
         self._loggers = Loggers(own_loggers) if own_loggers else None
         self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), host if ranks.leads else None)
+        self.meter.logged.begin = self.begin
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
@@ -242,7 +241,11 @@ class EpochCloser:
             )
 
     def loop(self, total: int) -> Generator[int]:
-        """Yield the number of each epoch that is left of `total`, and close it when its body ends."""
+        """Yield the number of each epoch that is left of `total`, and close it when its body ends.
+
+        Raises:
+            RunError: an earlier loop was over, and its host may have judged the run as a whole.
+        """
         self._epoch_began = time.perf_counter()
         self.total = total
         if self.stopped is not None:  # whoever swallowed it gets it again
@@ -250,6 +253,11 @@ class EpochCloser:
         if self.meter.watches is not None:
             self.meter.watches.restart()
         over = self.complete or self.finished
+        if self.state is RunState.ENDED and not over and self._reporter.stops:
+            raise RunError(
+                f"the last epoch of an earlier loop was reported as final, so none of {total} can follow it; "
+                "loop once, over all of them"
+            )
         while not over:
             self.in_loop = self.due = True
             try:
@@ -351,7 +359,7 @@ class EpochCloser:
         """Close the loggers, once; `complete` says whether the run has come to its end.
 
         Raises:
-            LoggerError: one of them fails.
+            DiskError, LoggerError: one of them fails.
         """
         loggers, self._loggers = self._loggers, None
         if loggers is not None:
@@ -359,13 +367,12 @@ class EpochCloser:
 
     def release(self) -> None:
         """Close every file and hook, however the run has ended."""
-        try:
-            self._send_picked()
-        finally:
+        with ExitStack() as last:  # calls each, the last one first, whatever another raises
+            last.callback(self.end_loggers, complete=False)
+            last.callback(self.artifacts.close)
             if self.meter.watches is not None:
-                self.meter.watches.detach()
-            self.artifacts.close()
-            self.end_loggers(complete=False)
+                last.callback(self.meter.watches.detach)
+            last.callback(self._send_picked)
 
     def _report_stored(self, keeps_state: bool) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""
@@ -430,7 +437,7 @@ class EpochCloser:
         try:
             self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
         except self._reporter.stops as err:
-            stop = err if alone else _sendable(err)
+            stop = err if alone else sendable(err)
         if over or stop is not None:
             self._send_picked()
         steering = {} if alone else {name: numbers[name] for name in self._steering if name in numbers}
@@ -489,12 +496,3 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if redacted(name) != name:
             raise RunError(f"the name of a value contains a secret: {redacted(name)}; give it another name")
-
-
-def _sendable(stop: BaseException) -> BaseException:
-    """Return a host's stop as every rank can raise it: as a `RankError` if it does not pickle."""
-    try:
-        pickle.loads(pickle.dumps(stop))
-    except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
-        return RankError(f"{type(stop).__name__}: {text_of(stop)} (which cannot be sent: {err})")
-    return stop

@@ -18,7 +18,7 @@ from ..metrics.collection import MetricCollection
 from ..metrics.metric import Metric
 from ..metrics.row_values.by_row import has_row_values, is_mean_of_rows, measure_rows
 from ..records._json import finite
-from .example_selection import ExamplePlan, Line, check_entries, entry_of, host, lines_of
+from .example_selection import ExamplePlan, Line, entries_of, host, lines_of
 
 RANKS = ("worst", "best", "undefined")
 
@@ -29,6 +29,13 @@ class Place(NamedTuple):
     split: str
     task: str | None = None
     feature: str | None = None
+
+
+class ExampleBatch(NamedTuple):
+    """A batch, and the user's entry for each of its rows; None if there are none."""
+
+    batch: Outputs
+    entries: Sequence[Any] | None
 
 
 @dataclass(slots=True)
@@ -114,26 +121,33 @@ class Examples:
         self._meters: dict[str | None, list[Metric]] = {}
         self._places: dict[Place, Extremes] = {}
 
-    def add(
-        self, place: Place, live: MetricCollection, tensors: Mapping[str, Any], entries: Any = None
-    ) -> None:
-        """Rank the rows of a batch that the collection has measured.
+    def read(
+        self, collection: MetricCollection, tensors: Mapping[str, Any], entries: Any = None
+    ) -> ExampleBatch | None:
+        """Read a batch that is not measured yet; None on a split without the ranking metric.
 
         Args:
-            place: where the batch belongs; a split without the ranking metric has no examples.
-            live: the collection that measures it.
-            tensors: the arguments of the collection's update.
+            collection: measures it.
+            tensors: the arguments of its update.
             entries: the user's entry for each row, anything that strict JSON holds.
 
         Raises:
-            MetricInputError: `entries` are not one per row.
+            MetricInputError: `entries` are not one per row, or strict JSON cannot hold one.
+        """
+        if self._plan.metric not in collection.names:
+            return None
+        batch = batch_of(collection.output, **tensors)
+        if not on_host(batch.target) and not has_row_values(collection[self._plan.metric]):
+            batch = batch_of(collection.output, **host(tensors))
+        return ExampleBatch(batch, None if entries is None else entries_of(entries, len(batch)))
+
+    def add(self, place: Place, live: MetricCollection, read: ExampleBatch) -> None:
+        """Rank the rows of a batch that the collection has measured.
+
+        Raises:
             RunError: the first batch shows that the ranking metric has no value per example.
         """
-        if self._plan.metric not in live.names:
-            return
-        batch = self._batch(live, tensors)
-        if entries is not None:
-            check_entries(entries, len(batch))
+        batch, entries = read
         extremes = self._places.setdefault(place, Extremes())
         first, extremes.rows = extremes.rows, extremes.rows + len(batch)
         eligible, rows = _eligible_rows(batch)
@@ -142,8 +156,9 @@ class Examples:
             candidates = self._rank_rows(meters, eligible, [first + row for row in rows])
             new = extremes.take(self._plan, candidates)
             self._add_lines(new, eligible, meters)
-            for example in new if entries is not None else ():
-                example.line = {**(example.line or {}), "example": entry_of(entries, rows[example.row])}
+            if entries is not None:
+                for example in new:
+                    example.line = {**(example.line or {}), "example": entries[rows[example.row]]}
 
     def take(self, void: Collection[str] = ()) -> RankExamples:
         """Return what was found in the epoch, and begin the next.
@@ -160,11 +175,6 @@ class Examples:
         places = states[0].places if len(states) == 1 else self._join(states)
         valid = [(place, extremes) for place, extremes in places.items() if place.split not in void]
         return tuple(line for place, extremes in valid for line in extremes.lines(place))
-
-    def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
-        batch = batch_of(live.output, **tensors)
-        stays = on_host(batch.target) or has_row_values(live[self._plan.metric])
-        return batch if stays else batch_of(live.output, **host(tensors))
 
     def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
         """Return the metrics that have values per row; those that could not be tried before are tried now."""

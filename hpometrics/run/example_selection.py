@@ -48,6 +48,7 @@ MOST_CLASSES = 100
 """A line with scores of more classes has `left_out` in their place."""
 
 DEFAULT_COUNT = 20  # at either end, by default
+_encode = json.JSONEncoder(allow_nan=False).encode
 _TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
 _NOISES = (0.0, 0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
 _NAMED = 5  # other metrics in an error
@@ -70,22 +71,25 @@ def lines_of(batch: Outputs) -> list[Line]:
     return [{**row, "left_out": left_out} for row in rows] if left_out else rows
 
 
-def entry_of(examples: Any, row: int) -> Any:
-    """Return the user's entry for a row, as plain JSON.
+def entries_of(examples: Any, rows: int) -> list[Any]:
+    """Return the user's entry for each row, as plain JSON.
 
     Raises:
-        MetricInputError: strict JSON cannot hold it.
+        MetricInputError: there are more or fewer than rows, or strict JSON cannot hold one.
     """
-    entry = examples[row]
-    entry = entry.tolist() if isinstance(entry, (Tensor, np.ndarray, np.generic)) else entry
-    try:
-        json.dumps(entry, allow_nan=False)
-    except (TypeError, ValueError) as err:
-        raise MetricInputError(
-            f"examples= must be strict JSON values (text, a number, a list, a mapping), got "
-            f"{type(entry).__name__} {excerpt(entry, 60)} in row {row}: {err}"
-        ) from None
-    return entry
+    check_entries(examples, rows)
+    entries = []
+    for entry in examples.tolist() if isinstance(examples, (Tensor, np.ndarray)) else examples:
+        entries.append(entry.tolist() if isinstance(entry, (Tensor, np.ndarray, np.generic)) else entry)
+    for row, entry in enumerate(entries):
+        try:
+            _encode(entry)
+        except (TypeError, ValueError) as err:
+            raise MetricInputError(
+                f"examples= must be strict JSON values (text, a number, a list, a mapping), got "
+                f"{type(entry).__name__} {excerpt(entry, 60)} in row {row}: {err}"
+            ) from None
+    return entries
 
 
 def check_entries(examples: Any, rows: int, name: str = "examples") -> None:

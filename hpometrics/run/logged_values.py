@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isclass
@@ -18,7 +18,13 @@ from ..metrics.additive import Additive
 from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
-from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
+from ..metrics.reports import (
+    Metrics,
+    Report,
+    aggregate_named_reports,
+    aggregate_unnamed_reports,
+    check_additive,
+)
 from ..records.trial_record import EpochRecord
 from ..selection.rules import At
 from ..space.values import format_value
@@ -47,8 +53,8 @@ class LastBatch:
     rows: int
     names: frozenset[str] = frozenset()
 
-    def add(self, name: str, count: int) -> None:
-        """Record that a name has a number of values for this batch.
+    def check(self, name: str, count: int) -> None:
+        """Check that a name may have a number of values for this batch.
 
         Raises:
             RunError: there are not as many as rows, or the name was recorded for this batch.
@@ -62,7 +68,6 @@ class LastBatch:
             raise RunError(
                 f"record_local({name!r}): this batch already has its values; call it once per batch"
             )
-        self.names |= {name}
 
 
 class LoggedValues:
@@ -71,11 +76,13 @@ class LoggedValues:
     Attributes:
         teachers: the teacher of each task.
         last_batches: the last update of each split.
+        begin: opens an epoch, or raises if the last one is over; its argument names the call.
     """
 
     def __init__(self) -> None:
         self.teachers = Teachers()
         self.last_batches: dict[str, LastBatch] = {}
+        self.begin: Callable[[str], None] = lambda verb: None
         self._values: dict[str, Any] = {}
         self._reasons: dict[str, str] = {}
         self._recorded: dict[str, Recorded] = {}
@@ -86,9 +93,12 @@ class LoggedValues:
         Raises:
             RunError: a value is not a number, or its name has one already or cannot be printed on a line.
         """
+        numbers = {}
         for name, value in values.items():
             self._check_name(name, value)
-            self._values[name] = value if type(value) is float else _number(name, value)
+            numbers[name] = value if type(value) is float else _number(name, value)
+        self._values |= numbers
+        for name in numbers if self._reasons else ():
             self._reasons.pop(name, None)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -101,7 +111,8 @@ class LoggedValues:
             self._check_name(name, reason)
             if not isinstance(reason, str) or not reason:
                 raise RunError(f"undefined({name}=...) expects the reason as text; got {reason!r}")
-            self._values[name], self._reasons[name] = math.nan, reason
+        self._values |= dict.fromkeys(reasons, math.nan)
+        self._reasons |= reasons
 
     def record_local(self, split: str, name: str, values: Iterable[Additive], task: Tasks) -> None:
         """Record a value per example.
@@ -111,16 +122,19 @@ class LoggedValues:
                 an update nor `task` says which examples are meant, or the split does not exist.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
-        recorded, values = self.recorded(split), list(values)
+        recorded, values, batch = self.recorded(split), list(values), None
         if task is None:
             if split not in self.last_batches:
                 raise RunError(
                     f"record_local({name!r}) must follow the run.update(...) of its examples, or pass "
                     "their task="
                 )
-            self.last_batches[split].add(name, len(values))
-            task = self.last_batches[split].task
+            batch = self.last_batches[split]
+            batch.check(name, len(values))
+            task = batch.task
         recorded.local(name, values, task)
+        if batch is not None:
+            batch.names |= {name}
 
     def recorded(self, split: str) -> Recorded:
         """Return the additive values of a split.
@@ -130,7 +144,7 @@ class LoggedValues:
         """
         if split not in self._recorded:
             check_split(split)
-            self._recorded[split] = Recorded()
+            self._recorded[split] = Recorded(self.begin)
         return self._recorded[split]
 
     def numbers(self) -> RankValues:
@@ -184,14 +198,35 @@ def _number(name: str, value: Any) -> Any:
         raise RunError(f"log({name}=...) expects a number of at most 1.8e308, got a larger one") from None
 
 
+class _GlobalMetrics(Metrics):
+    """The additive values of a run, whose `add` is a call of the run, which may hold it for long."""
+
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        super().__init__()
+        self._begin = begin
+
+    def add(self, name: str, value: Additive | None) -> None:
+        """Add a value to the open epoch.
+
+        Raises:
+            RunError: the last epoch is over.
+            MetricNameError, MetricInputError, AdditionError: see `Metrics.add`.
+        """
+        self._begin("global_metrics.add")
+        super().add(name, value)
+
+
 class Recorded:
     """The additive values that were recorded in this epoch.
 
     `global_metrics` takes values that belong to no task; they are recorded under the name alone.
+
+    Args:
+        begin: see `LoggedValues`.
     """
 
-    def __init__(self) -> None:
-        self.global_metrics = Metrics()
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        self.global_metrics = _GlobalMetrics(begin)
         self._local: dict[str, Metrics] = {}
 
     def local(self, name: str, values: Sequence[Additive], task: Tasks) -> None:
@@ -207,8 +242,12 @@ class Recorded:
                 f"record_local({name!r}) expects one value per example, got {len(values)} for {len(tasks)} "
                 "tasks"
             )
-        for of, value in zip(tasks, values, strict=True):
-            self.of(of).add(name, value)
+        for value in values:
+            if value is not None:
+                check_additive(name, value)
+        all_metrics = [self.of(of) for of in tasks]
+        for metrics, value in zip(all_metrics, values, strict=True):
+            metrics.add(name, value)
 
     def of(self, task: str | None) -> Metrics:
         """Return the values recorded for a task; for None, those of the only one.
@@ -347,8 +386,8 @@ def is_idle(history: Iterable[EpochRecord], names: Iterable[str]) -> bool:
     return all(reason.startswith((NOTHING_MEASURED, NOT_MEASURED, NOT_LOGGED)) for reason in reasons)
 
 
-def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
-    """Return why the picked epoch of a run has no finite value."""
+def why_no_value(spec: RunSpec, history: Sequence[EpochRecord], is_open: bool = False) -> str:
+    """Return why the picked epoch of a run has no finite value; one that is open does not count yet."""
     count, names = len(history), list(spec.optimized)
     name = next((one for one in names if not _has_value(spec, history, one)), None)
     if name is None:
@@ -356,7 +395,10 @@ def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
     which = "not the last" if spec.at is At.LAST and count else "none"
     reasons = [record.reasons[name] for record in history if name in record.reasons]
     reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-    return f"{name}: {which} of {count} epochs has a finite value{reason}{_missing_call(spec, history, name)}"
+    hint = _missing_call(spec, history, name)
+    if is_open:
+        hint = "; the open epoch counts at the end of the loop's body; after a break, call run.close()"
+    return f"{name}: {which} of {count} epochs has a finite value{reason}{hint}"
 
 
 def _missing_call(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> str:

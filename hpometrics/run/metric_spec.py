@@ -84,6 +84,17 @@ class MetricSpec:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
+def listed(setting: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the values of a setting that is a list.
+
+    Raises:
+        RunError: it is one text, whose letters would be the values.
+    """
+    if isinstance(values, str):
+        raise RunError(f"{setting} must be a list, got {values!r}; write {setting}=[{values!r}]")
+    return tuple(values)
+
+
 def resolve_all(metric: Any, features: Features, direction: Direction | str | None) -> tuple[MetricSpec, ...]:
     """Resolve the metric that a search optimizes, or each metric of a list.
 
@@ -163,7 +174,7 @@ def resolve_constraints(
             continue
         if problem := constraint_problem(name, types):
             raise ConstraintError(f"{constraint}: {problem}")
-        spec = _of_name(name, types, MINIMIZE)
+        spec = _of_name(name, types, None, is_reported=True)
         yield replace(constraint, name=spec.name), spec
 
 
@@ -225,7 +236,9 @@ def _resolve(metric: Any, features: Features, direction: Direction | None) -> Me
     return _of_object(metric, features)
 
 
-def _of_name(name: MetricName, types: Types, direction: Direction | None) -> MetricSpec:
+def _of_name(
+    name: MetricName, types: Types, direction: Direction | None, is_reported: bool = False
+) -> MetricSpec:
     if (entry := diagnostic(name)) is not None:
         return MetricSpec(str(name), entry.direction)
     if name.feature == COMBINED:
@@ -233,7 +246,7 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
     try:
         placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
-        if direction is not None:
+        if direction is not None or is_reported:
             return MetricSpec(str(name), direction)
         if (plain := measured_by(name)) is not None:
             return _of_name(plain, types, None)

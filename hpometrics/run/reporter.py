@@ -201,7 +201,9 @@ def checked_spec(host: object, spec: RunSpec | None, facts: Mapping[str, Any]) -
     from .spec import RunSpec
 
     try:
-        if (spec is None) == (not facts):
+        if spec is None and "metric" not in facts:
+            raise RunError("a run needs its metric; pass metric= (and output=, ...), or spec=")
+        if spec is not None and facts:
             raise RunError("pass either spec= or its parts (metric=, output=, ...) to a run, not both")
         return spec or RunSpec(**facts)
     except Exception as err:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import torch
 
-from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError
+from ..exceptions import DiskError, LoggerError, MetricInputError, NoFiniteValueError
 from ..loggers.registry import LoggerLike
 from ..loggers.table import history_html
 from ..metrics.additive import Additive
@@ -93,9 +93,10 @@ class Run:
             return
         try:
             self._closer.end_loggers(complete=self.ended and isinstance(error, self.stops))
-        except LoggerError as err:  # what ended the run comes first
+        except (DiskError, LoggerError) as err:  # what ended the run comes first
             error.add_note(str(err))
-        self._closer.release()
+        finally:
+            self._closer.release()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -156,7 +157,8 @@ class Run:
     def value(self) -> float:
         """The metric's value at the picked epoch. Outside the loop an epoch still open is closed first.
 
-        Of several metrics it is that of the first; `scores` has all.
+        Of several metrics it is that of the first; `scores` has all. If the iterator of the loop has a name,
+        as in `bar = tqdm(run.epochs(9))`, it outlives a break: then call `close` first.
 
         Raises:
             NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last has none).
@@ -164,7 +166,8 @@ class Run:
         if self._closer.state is RunState.OPEN and not self._closer.in_loop:
             self._closer.close_epoch(final=True)
         if not math.isfinite(self._progress.value):
-            raise NoFiniteValueError(why_no_value(self.spec, self._progress.history))
+            is_open = self._closer.state is RunState.OPEN
+            raise NoFiniteValueError(why_no_value(self.spec, self._progress.history, is_open))
         return self._progress.value
 
     @property
@@ -242,12 +245,7 @@ class Run:
         return self._closer.due
 
     def update(
-        self,
-        *positional: Any,
-        split: str = VALIDATION,
-        examples: Any = None,
-        by: Any = None,
-        **tensors: Any,
+        self, *positional: Any, split: str = VALIDATION, examples: Any = None, by: Any = None, **tensors: Any
     ) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 

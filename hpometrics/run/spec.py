@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import index
 from typing import Any, TypeVar, overload
 
 from .._ludwig import ReadableObjective
@@ -30,6 +31,7 @@ from .metric_spec import (
     Features,
     MetricSpec,
     Reported,
+    listed,
     resolve_all,
     resolve_constraints,
     resolve_judged,
@@ -39,9 +41,7 @@ from .statistics_store import STATISTICS_LEVELS, StatisticsLevel, row_metrics_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
-
 _FIXED = "a fixed size"
-
 Train = Callable[..., Any]
 T = TypeVar("T", bound=Callable[..., Any])
 Outputs = Output | Mapping[str, Output]
@@ -159,11 +159,11 @@ class RunSpec(ReadableObjective):
     """The warnings that runs of this spec have given, so that a search warns once."""
 
     def __post_init__(self) -> None:
-        track, features = tuple(self.track), _features(self.output)
+        track, features = listed("track", self.track), _features(self.output)
         objectives = resolve_all(self.metric, features, self.direction)
         tracked = tuple(resolve_tracked(track, features))
         reported = {spec.name for spec in (*objectives, *tracked) if spec.reported}
-        bounds = dict(resolve_constraints(self.constraints, features, reported))
+        bounds = dict(resolve_constraints(listed("constraints", self.constraints), features, reported))
         requested = (*objectives, *tracked, *bounds.values())
         self._set(
             output=features[None] if None in features else features,
@@ -352,9 +352,12 @@ class RunSpec(ReadableObjective):
 
     def _check_numbers(self) -> None:
         for name in ("epochs", "steps", "every", "reports", "patience", "threads"):
+            if (value := getattr(self, name)) is not None:
+                self._set(**{name: _most(name, "", value)})
+        for name in ("target", "trial_time", "tol"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise RunError(f"{name} must be a whole number of at least 1, got {value!r}")
+            if value is not None and not hasattr(value, "__float__"):
+                raise RunError(f"{name} must be a number, got {value!r}")
         if (self.steps is None) != (self.every is None):
             given, other = ("every", "steps") if self.steps is None else ("steps", "every")
             raise RunError(
@@ -436,7 +439,7 @@ def _most(call: str, missing: str, *limits: int | None) -> int:
             raise RunError(f"{call} must be a whole number of at least 1, got {limit!r}")
     if not stated:
         raise RunError(missing)
-    return min(stated)
+    return index(min(stated))
 
 
 def _check_every(every: int, steps: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -68,13 +69,12 @@ class BatchCounts:
 
 @dataclass(slots=True)
 class _Sums:
-    """The totals of one task. `rows` and `batches` are those that have the count."""
+    """The totals of one task. `rows` are those that have the count."""
 
     examples: dict[str | None, int] = field(default_factory=dict)
     totals: dict[str, Count] = field(default_factory=dict)
     shortened: dict[str, Count] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
-    batches: dict[str, int] = field(default_factory=dict)
 
     @property
     def exs(self) -> int:
@@ -88,7 +88,6 @@ class _Sums:
         for name, total in counts.totals.items():
             self.totals[name] = self.totals.get(name, 0) + total
             self.rows[name] = self.rows.get(name, 0) + counts.rows
-            self.batches[name] = self.batches.get(name, 0) + 1
         for name, count in counts.shortened.items():
             self.shortened[name] = self.shortened.get(name, 0) + count
 
@@ -120,13 +119,14 @@ class Throughput:
     >>> counts, rest = throughput.read(tensors)
     >>> list(rest)
     ['target']
-    >>> throughput.add(counts, "validation")
+    >>> throughput.add({None: counts}, "validation")
     >>> {name: value.value() for name, value in throughput.state()["validation"]["all"].items()}
     {'ctpb': 8.0, 'ltpb': 3.0, 'tpb': 11.0}
     """
 
     def __init__(self) -> None:
         self._splits: dict[str, dict[str | None, _Sums]] = {}
+        self._batches: dict[str, Counter[str]] = {}  # of each split, those that have the count
 
     def read(
         self, keywords: Mapping[str, Any], output: OutputFeature | None = None
@@ -161,20 +161,26 @@ class Throughput:
             totals[_BOTH] = totals[CONTEXT] + totals[LABELS]
         return BatchCounts(rows, totals, shortened), {k: v for k, v in keywords.items() if k not in counts}
 
-    def add(
-        self, counts: BatchCounts, split: str, task: str | None = None, feature: str | None = None
-    ) -> None:
+    def add(self, parts: Mapping[str | None, BatchCounts], split: str, feature: str | None = None) -> None:
         """Count a batch.
+
+        Args:
+            parts: the counts of each task in it; None is the task of a batch that names none.
+            split: of the batch.
+            feature: the output that it is of.
 
         Raises:
             RunError: some batches of the split name their task and others do not.
         """
         tasks = self._splits.setdefault(split, {})
-        if tasks and (task is None) != (None in tasks):
-            raise RunError(f"either all {split} batches of an epoch must name their task, or none")
-        if task not in tasks:
-            tasks[task] = _Sums()
-        tasks[task].add(counts, feature)
+        for task, counts in parts.items():
+            if tasks and (task is None) != (None in tasks):
+                raise RunError(f"either all {split} batches of an epoch must name their task, or none")
+            if task not in tasks:
+                tasks[task] = _Sums()
+            tasks[task].add(counts, feature)
+        if names := {name for counts in parts.values() for name in counts.totals}:
+            self._batches.setdefault(split, Counter()).update(names)
 
     def state(self, timer: Timer | None = None) -> dict[str, dict[str, Report]]:
         """Return this epoch's values by split and task, those of the run under `all`.
@@ -185,14 +191,14 @@ class Throughput:
         return {
             split: {
                 **{task or NO_TASK: sums.report() for task, sums in tasks.items()},
-                ALL_TASKS: _of_all(tasks.values(), split, timer),
+                ALL_TASKS: _of_all(tasks.values(), self._batches.get(split, {}), split, timer),
             }
             for split, tasks in self._splits.items()
         }
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self._splits = {}
+        self._splits, self._batches = {}, {}
 
 
 class _PerBatch(GlobalAverageMetric):
@@ -203,14 +209,10 @@ class _PerBatch(GlobalAverageMetric):
         return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
 
 
-def _of_all(tasks: Iterable[_Sums], split: str, timer: Timer | None) -> Report:
+def _of_all(tasks: Iterable[_Sums], batches: Mapping[str, int], split: str, timer: Timer | None) -> Report:
     """Return the values that belong to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
-    batches: dict[str, int] = {}
-    for sums in tasks:
-        for name, count in sums.batches.items():
-            batches[name] = batches.get(name, 0) + count
     for name, what in _PER_BATCH.items():
         if what in batches:
             values[name] = _PerBatch(_total(tasks, what), batches[what])

@@ -18,15 +18,14 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from .._imports import same_folder
+from .._imports import installed_versions, same_folder
 from .._redaction import excerpt, format_error, redacted
-from .._text import did_you_mean, text_of
+from .._text import did_you_mean, lacks_memory, text_of
 from ..exceptions import (
     DiskError,
     NewerFormatError,
@@ -53,14 +52,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _INSTALLED = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib"))
 _PYTHON = (f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
-_LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
 _NUMBER = re.compile(r"(?<!exit code )(?<!\w)[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\b", re.I)
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 ERROR_FILE = "error.txt"
 
 
-@cache
 def versions(numbered: bool) -> Mapping[str, str]:
     """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params.
 
@@ -72,7 +69,7 @@ def versions(numbered: bool) -> Mapping[str, str]:
         if host in sys.modules:
             result[host] = str(sys.modules[host].__version__)
     if numbered and "ray" in result and "optuna" not in result:  # it draws the params, and no worker loads it
-        result["optuna"] = version("optuna")
+        result["optuna"] = installed_versions()["optuna"]
     return result
 
 
@@ -93,14 +90,14 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
     """
     before = torch.get_num_threads()
     alone = _AT_WORK.acquire(blocking=False)
-    if seed is not None:
-        if not alone:
-            _warn_shared()
-        seed_all(seed)
-    if threads is not None:
-        torch.set_num_threads(threads)
     try:
         with same_folder() if alone else nullcontext():
+            if seed is not None:
+                if not alone:
+                    _warn_shared()
+                seed_all(seed)
+            if threads is not None:
+                torch.set_num_threads(threads)
             try:
                 yield
             finally:
@@ -189,7 +186,9 @@ def attempt(
     if directory is not None:
         check_json(trial_record.params)
         earlier_trial(directory, trial_record.given)
-        write_trial(directory, trial_record, last=False)  # its place is on disk with the first epoch
+        earlier = 0.0 if trial is None else trial.seconds  # for whoever goes on if this process is killed
+        # its place is on disk with the first epoch
+        write_trial(directory, replace(trial_record, seconds=earlier), last=False)
     make_run = partial(
         Run,
         reporter,
@@ -398,9 +397,7 @@ def _may_be_luck(error: BaseException | None) -> bool:
     """Return whether an error, or one that caused it, may spare a trial with other params."""
     if error is None:
         return False
-    text = f"{type(error).__name__} {text_of(error)}".lower()
-    lacks_memory = isinstance(error, MemoryError) or any(words in text for words in _LACKS_MEMORY)
-    return lacks_memory or isinstance(error, ProgramEndError) or _may_be_luck(error.__cause__)
+    return lacks_memory(error) or isinstance(error, ProgramEndError) or _may_be_luck(error.__cause__)
 
 
 def failing_frame(error: BaseException) -> traceback.FrameSummary | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..exceptions import RunError
-from ..loggers.registry import LoggerLike, check_logger
+from ..loggers.registry import LoggerLike, check_loggers
 from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
 from ..records.trial_record import (
@@ -212,8 +212,7 @@ def make_trials(
     if "metric" not in settings:
         raise RunError("metric= is missing; pass a name, a Metric or Reported(name, direction)")
     home = None if directory is None else Path(directory).absolute()
-    for logger in loggers:
-        check_logger(logger, home)
+    check_loggers(loggers, home)
     spec = RunSpec(**settings)
     check_search(train, spec, params)
     return Trials(train, spec, home, seed, fsync, tuple(loggers), repeats, retries)

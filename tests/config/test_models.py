@@ -171,6 +171,11 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "epochs: 3}\nresults: {loggers: [{table: {width: 80}}]}",
             "results.loggers[0]: the logger table has no option 'width'; it has no options",
         ),
+        (
+            "epochs: 3}",
+            "epochs: 3}\nresults: {loggers: [csv, csv]}",
+            "results.loggers[1]: the logger csv is listed twice; leave one of the two out",
+        ),
         ("epochs: 3}", "epochs: 3}\nname: ../escaped", "name: '../escaped' is not a valid name"),
         ("epochs: 3}", "epochs: 3}\nname: .hidden", "name: '.hidden' is not a valid name"),
         ("epochs: 3}", "epochs: 3}\nversion: 2", "version: 2 is not one of 1"),

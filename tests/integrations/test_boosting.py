@@ -104,6 +104,25 @@ def test_budget_patience_and_target_end_the_training(library, facts):
     assert trees == len(run.history) < 8
 
 
+class Seen(xgb.callback.TrainingCallback):
+    """Keeps the number of each round that has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds: list[int] = []
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self.rounds.append(epoch)
+        return False
+
+
+def test_callbacks_behind_it_see_the_last_round():
+    """Which is the picked one if the target ends the run."""
+    run, seen = Run(**FACTS, epochs=3), Seen()
+    xgboost(run, callbacks=[lambda _: seen])
+    assert seen.rounds == [0, 1, 2] and len(run.history) == 3
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_run_that_was_killed_continues_its_model(library, tmp_path):
     """To the last digit; a run that is whole trains no round more."""
@@ -229,7 +248,8 @@ def test_a_metric_without_predictions_fails_at_the_first_round():
         RunError, match="in epoch 0: CatBoost does not expose predictions; use library_metric"
     ):
         with of_catboost.RunCallback(Run(**FACTS), 3) as callback:
-            assert not callback.after_iteration(info(1, 0.5))
+            goes_on = callback.after_iteration(info(1, 0.5))
+    assert not goes_on
 
 
 def test_several_sets_without_the_one_that_counts_are_refused():
@@ -261,10 +281,17 @@ def test_catboost_is_told_to_stop_and_the_stop_is_raised_behind_it():
         pytest.raises(optuna.TrialPruned, match="after epoch 1"),
         of_catboost.RunCallback(run, 5) as callback,
     ):
-        assert callback.monitor() == {"eval_metric": "AUC"}
-        assert callback.after_iteration(info(1, 0.5))
-        assert not callback.after_iteration(info(2, 0.5, 0.75))
+        goes_on = [callback.after_iteration(info(n, *[0.5, 0.75][:n])) for n in (1, 2)]
+    assert goes_on == [True, False] and callback.monitor() == {"eval_metric": "AUC"}
     assert [record.values["validation-AUC"] for record in run.history] == [0.5, 0.75]
+
+
+def test_an_interrupt_of_the_user_leaves_catboost_as_it_is():
+    """An error of the body may come of the training that has ended; that one is raised with it."""
+    for error, leaves in ((KeyboardInterrupt, KeyboardInterrupt), (ValueError, RunError)):
+        with pytest.raises(leaves), of_catboost.RunCallback(Run(**FACTS), 3) as callback:
+            callback.after_iteration(info(1, 0.5))
+            raise error
 
 
 def test_catboost_without_with_is_refused():

@@ -54,6 +54,9 @@ def test_the_run_knows_better_than_the_name():
     assert monitor_of(spec, "odd_loss") == ("odd_loss", MAXIMIZE)
     check_monitor(spec, "odd_loss", MAXIMIZE, "mode='max'")
     check_monitor(spec, "anything", MINIMIZE, "mode='min'")
+    spec = RunSpec("accuracy", output=Category(3), constraints=["val_recall >= 0.9"])
+    assert monitor_of(spec, "val_recall") == ("val_recall", MAXIMIZE)  # by its name, not by the bound
+    check_monitor(spec, "val_recall", MAXIMIZE, "mode='max'")
     with pytest.raises(
         DirectionError, match=r"accuracy must be maximized, but mode='min' minimizes it; .*moni"
     ):

@@ -180,3 +180,13 @@ def test_an_estimator_that_learns_by_epochs_reports_each():
     assert run.spec.direction is MINIMIZE and len(run.history) == 4
     margins = LinearSVC().fit(x, y)
     assert set(estimator_outputs(margins, x, y, "category")) == {"predictions", "target"}
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_label_that_no_row_of_a_fold_tells_apart_has_its_probability(constant):
+    """A forest gives one column for a label that is the same in all rows."""
+    x, y = LABELED
+    y = np.where(np.arange(4) == 2, constant, y)
+    outputs = estimator_outputs(clone(FOREST).fit(x, y), x, y, Set(4))
+    assert outputs["probabilities"].shape == (120, 4)
+    assert (outputs["probabilities"][:, 2] == constant).all()

@@ -97,6 +97,15 @@ def test_callbacks_of_skorch_watch_a_measured_value(tmp_path):
     assert same_weights(net, kept_module)
 
 
+def test_callbacks_behind_it_see_the_last_epoch(tmp_path):
+    """Which is the picked one if the target ends the run, here in its first."""
+    run = Run(**FACTS, target=0.0)
+    net = fit(run, 9, [lambda _: Checkpoint(monitor="f1(average=macro)_best", dirname=tmp_path)])
+    picked = network()
+    picked.load_state_dict(torch.load(tmp_path / "params.pt", weights_only=True))
+    assert len(run.history) == 1 and same_weights(net, picked)
+
+
 def test_a_net_without_validation_is_refused():
     """In the first epoch, with the argument that gives it."""
     net = skorch.NeuralNetClassifier(

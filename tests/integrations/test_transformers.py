@@ -78,3 +78,26 @@ def test_a_training_that_the_trainer_ends_early_is_whole(tmp_path):
     run.close()
     assert len(run.history) == 2
     assert run.value == max(record.values["f1(average=macro)"] for record in run.history)
+
+
+class Stops(transformers.TrainerCallback):
+    """Ends a training after its second epoch, as an early stopping does."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_training_stop |= state.epoch >= 2
+
+
+def test_a_trial_counts_by_its_picked_epoch_whatever_ends_it(tmp_path):
+    """Every row is right in the first epoch, none in the second, after which another callback ends it."""
+    signs = iter([1, -1])
+
+    def read(prediction: transformers.EvalPrediction) -> dict[str, Any]:
+        target = torch.as_tensor(prediction.label_ids)
+        return {"logits": next(signs) * torch.eye(3)[target], "target": target}
+
+    callback = RunCallback(lambda: Run(metric="accuracy", output=Category(3)), read)
+    trainer = hf_trainer(callback, 9, tmp_path, None, model_init=Labeled, eval_on_start=False)
+    trainer.add_callback(Stops())
+    best = trainer.hyperparameter_search(lambda trial: {}, n_trials=1, **callback.search())
+    assert [record.values["accuracy"] for record in callback.run.history] == [1.0, 0.0]
+    assert best.objective == callback.run.value == 1.0

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 import torch
 
@@ -186,6 +189,26 @@ def test_what_ended_a_run_comes_before_a_logger_that_cannot_end():
     assert "the logger Broken failed at epoch 2" in note
 
 
+class Full(Notes):
+    """A logger whose disk is full at the end."""
+
+    def end(self, run):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_ended_a_run_comes_before_a_disk_that_is_full():
+    """A trial that was stopped stays so; the optimizer that was watched has no hook any more."""
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    host = StopsAtTheEnd(stops=(Stopped,))
+    with pytest.raises(Stopped) as raised, Run(host, metric=LOSS, loggers=[Full()]) as run:
+        run.watch(model, optimizer)
+        train({}, run)
+    [note] = raised.value.__notes__
+    assert "the logger Full failed at epoch 2: OSError: " in note
+    assert not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
+
+
 class Stopped(Exception):
     """The stop of a host."""
 
@@ -226,6 +249,13 @@ def test_what_is_no_logger_is_refused_before_the_first_trial(tmp_path, logger, t
     """A typing error costs no epoch."""
     with pytest.raises(ConfigError, match=text.replace("?", r"\?")):
         OptunaObjective(train, {"lr": Float(0, 1)}, metric=LOSS, directory=tmp_path, loggers=[logger])
+
+
+def test_two_loggers_of_one_name_are_refused(tmp_path):
+    """The options of one of them would be lost."""
+    for loggers in (["mlflow", {"mlflow": {"experiment": "x"}}], ["csv", "csv"]):
+        with pytest.raises(ConfigError, match="is listed twice; leave one of the two out"):
+            OptunaObjective(train, {"lr": Float(0, 1)}, metric=LOSS, directory=tmp_path, loggers=loggers)
 
 
 def test_files_need_a_directory():

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from hpometrics.backends.objective import ListObjective
 from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.loggers.registry import check_logger
+from hpometrics.loggers.mlflow import MlflowLogger
+from hpometrics.loggers.registry import Standing, check_logger
 from hpometrics.run import Reported, Run
 
 F1 = Reported("a/f1", MAXIMIZE)
@@ -73,6 +75,45 @@ def test_mlflow_holds_every_epoch_once(tmp_path):
     assert str(steps("a/f1/valid")) == str(dict(enumerate(VALUES)))
     assert steps("picked") == {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.75}
     assert steps("loss_weighted_/train") == {0: 0.0, 1: 0.125, 2: 0.25, 3: 0.375}
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own making
+def test_a_run_that_mlflow_has_lost_fails_no_trial(tmp_path, monkeypatch):
+    """Another server does not have it either; a logger that could not begin has nothing to end."""
+    mlflow = pytest.importorskip("mlflow")
+    home = tmp_path / "digits" / "trials" / "0003"
+    with pytest.raises(KeyboardInterrupt):
+        train(home, {"mlflow": {"uri": f"sqlite:///{tmp_path}/m.db"}}, last=2)
+    train(home, {"mlflow": {"uri": f"sqlite:///{tmp_path}/other.db"}})
+
+    def fail(*args: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(mlflow.MlflowClient, "get_experiment_by_name", fail)
+    logger = MlflowLogger(home, uri=f"sqlite:///{tmp_path}/other.db")
+    standing = Standing("a/f1", {}, home, [], [])
+    with pytest.raises(ConnectionError):
+        logger.begin(standing)
+    logger.end(standing)
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own making
+def test_mlflow_holds_repeats_in_the_experiment_of_their_sweep(tmp_path):
+    """Each under the place of its directory."""
+    mlflow = pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/m.db"
+
+    def train(params: Mapping[str, Any], run: Run) -> None:
+        for _ in run.epochs(1):
+            run.log(**{"a/f1": 0.5})
+
+    facts: dict[str, Any] = {"repeats": 2, "seed": 0, "loggers": [{"mlflow": {"uri": uri}}]}
+    ListObjective(train, [{"x": 1.0}], metric=F1, directory=tmp_path / "digits", **facts).run()
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    experiments = {one.name: one.experiment_id for one in client.search_experiments()}
+    assert experiments.keys() == {"Default", "digits"}
+    runs = client.search_runs([experiments["digits"]])
+    assert {run.info.run_name for run in runs} == {"digits/0000", "digits/0000/repeats/1"}
 
 
 @pytest.mark.filterwarnings("ignore")  # of W&B's own making

@@ -12,7 +12,7 @@ from torch import nn
 from hpometrics import Binary, ListObjective, Reported
 from hpometrics.backends.optuna.storage import storing
 from hpometrics.exceptions import DiskError
-from hpometrics.records._files import atomic_write, check_room
+from hpometrics.records._files import atomic_write, check_room, draft_of
 from hpometrics.records.epoch_log import EpochLog, read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialState
 
@@ -114,7 +114,7 @@ def test_whatever_file_of_a_trial_has_no_room_no_trial_fails_for_it(tmp_path, na
     """The search ends with the name of the file; with room again every trial comes to its own end."""
     file = tmp_path / "trials" / name
     file.parent.mkdir(parents=True)
-    for path in (file, file.with_name(f".{file.name}.{os.getpid()}")):
+    for path in (file, draft_of(file)):
         path.symlink_to("/dev/full")
     if file.name == "trial.json":
         file.unlink()  # it is read first

@@ -63,12 +63,23 @@ def test_without_a_sweep_nothing_happens(monkeypatch):
         ({}, "log needs the values of an epoch"),
         ({"accuracy": "0.5"}, r"log\(accuracy=...\) takes a number or None, got str '0.5'"),
         ({"accuracy": torch.zeros(2)}, r"log\(accuracy=...\) takes a number or None, got Tensor"),
+        ({"right": True}, r"log\(right=...\) takes a number or None, got bool True"),
+        ({"right": np.bool_(True)}, r"log\(right=...\) takes a number or None, got bool True"),
     ],
 )
 def test_what_is_not_a_number_is_refused(values, message, file):
     """With or without a sweep."""
     with pytest.raises(RunError, match=message):
         hpometrics.log(values)
+
+
+@pytest.mark.parametrize("epoch", [2.7, float("nan")])
+def test_an_epoch_is_a_whole_number(epoch, file):
+    """Some trainers count in fractions; a whole one of theirs will do."""
+    with pytest.raises(RunError, match=r"log\(epoch=...\) takes a whole number, got"):
+        hpometrics.log(accuracy=0.5, epoch=epoch)
+    hpometrics.log(accuracy=0.5, epoch=2.0)
+    assert json.loads(file.read_text()) == {"accuracy": 0.5, "epoch": 2}
 
 
 def test_a_program_loads_little(tmp_path):

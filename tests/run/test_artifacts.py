@@ -356,10 +356,14 @@ def test_one_loss_for_a_batch_ranks_nothing():
     ],
 )
 def test_what_is_said_of_examples_is_checked(examples, text):
-    """One entry per row, that strict JSON can hold."""
+    """One entry per row, that strict JSON can hold; a batch that is refused is not counted."""
     run = Run(metric="mse", output=Number(), track_examples=True)
-    with pytest.raises(MetricInputError, match=text):
-        run.update(predictions=[1.0, 2.0], target=[0.0, 0.0], examples=examples)
+    for _ in run.epochs(1):
+        with pytest.raises(MetricInputError, match=text):
+            run.update(predictions=[1.0, 2.0], target=[0.0, 0.0], examples=examples)
+        run.update(predictions=[3.0], target=[0.0], examples=["right"])
+    assert (run.value, run.values["exs"]) == (9.0, 1.0)
+    assert {line["example"] for line in run.examples} == {"right"}
 
 
 def test_ids_may_be_a_tensor():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ from forked import Forked
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.reporter import HandedOn, TuneReporter
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import RecordError, RunError
+from hpometrics.exceptions import DiskError, RecordError, RunError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
 from hpometrics.records.epoch_log import read_epochs, read_trial
@@ -225,6 +226,15 @@ def test_a_checkpoint_beyond_the_record_is_not_trusted(tmp_path):
     assert losses(tmp_path, [0.1, 0.2, 0.3])[2] == 1
 
 
+def test_the_draft_of_a_process_that_was_killed_does_not_stay(tmp_path):
+    """It has the size of a checkpoint, and no other process would delete it."""
+    losses(tmp_path, [0.4])
+    for name in (".epoch-0001.pt.1-0123abcd", ".epoch-0001.pt.4711"):
+        (tmp_path / "checkpoints" / name).touch()
+    losses(tmp_path, [0.4, 0.1])
+    assert {path.name for path in tmp_path.glob("checkpoints/*")} == {"epoch-0001.pt"}
+
+
 def test_the_value_is_that_of_the_checkpoint_kept(tmp_path):
     """The metric, measured again with the checkpoint of the picked epoch, is the value to the last digit."""
     generator = torch.Generator().manual_seed(3)
@@ -383,6 +393,29 @@ def test_a_damaged_checkpoint_costs_its_epochs_alone(tmp_path, damage, earlier):
     assert [record.number("loss") for record in run.history] == [0.4, 0.1, 0.3, 0.2]
     assert (tmp_path / "checkpoints/epoch-0002.pt.damaged-1").exists()
     assert run.best_checkpoint is not None and load_checkpoint(run.best_checkpoint)["epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (MemoryError(), MemoryError),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried ..."), RuntimeError),
+        (OSError(errno.ESTALE, "Stale file handle"), DiskError),
+        (OSError(errno.EMFILE, "Too many open files"), DiskError),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_a_checkpoint_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch, error, raised):
+    """It stays where it is, and the next attempt continues from it."""
+    losses(tmp_path, [0.4, 0.1])
+
+    def fail(*args, **options):
+        raise error
+
+    with monkeypatch.context() as patch, pytest.raises(raised):
+        patch.setattr(torch, "load", fail)
+        losses(tmp_path, [0.4, 0.1, 0.3])
+    assert losses(tmp_path, [0.4, 0.1, 0.3])[2] == 2
 
 
 def test_a_directory_belongs_to_one_set_of_params(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpometrics import AverageMetric, DistinctMetric, GlobalAverageMetric, SumMetric, Teacher
-from hpometrics.exceptions import AdditionError, MetricNameError, RunError
+from hpometrics.exceptions import AdditionError, MetricInputError, MetricNameError, RunError
 from hpometrics.metrics.features import Binary
 from hpometrics.run import Reported, Run
 
@@ -106,6 +106,15 @@ def test_a_global_value_is_of_the_run():
     assert recorded == {"my_metric": 0.5, "tpb": 15.0}
 
 
+def test_a_global_value_alone_is_an_epoch():
+    """As by `record_global`; after the last epoch it is refused, whoever holds the container."""
+    run = run_of(Reported("m", "maximize"))
+    run.global_metrics.add("m", AverageMetric(1, 2))
+    assert run.value == 0.5
+    with pytest.raises(RunError, match=r"run\.global_metrics\.add\(\.\.\.\) comes after the last epoch"):
+        run.global_metrics.add("m", AverageMetric(1, 2))
+
+
 def test_recorded_values_begin_anew_with_every_epoch_and_have_their_split():
     """Counters too; a value of the training split carries its name."""
     run = run_of()
@@ -168,6 +177,22 @@ def test_local_values_are_given_once_and_after_their_update():
     run.record_local("n", [SumMetric(1)] * 2)
     with pytest.raises(RunError, match="this batch already has its values"):
         run.record_local("n", [SumMetric(1)] * 2)
+
+
+def test_a_call_that_is_refused_leaves_nothing():
+    """The call may be made again with what is right."""
+    run = run_of()
+    for _ in run.epochs(1):
+        run.update(predictions=TWO, target=TWO)
+        with pytest.raises(MetricInputError, match="'n': add a value such as"):
+            run.record_local("n", [SumMetric(1), 1])
+        run.record_local("n", [SumMetric(2)] * 2)
+        with pytest.raises(RunError, match=r"log\(b=...\) expects one number"):
+            run.log(a=1.0, b="x")
+        with pytest.raises(RunError, match=r"undefined\(b=...\) expects the reason"):
+            run.undefined(a="no row", b="")
+        run.log(a=3.0)
+    assert (run.values["n"], run.values["a"]) == (4.0, 3.0)
 
 
 def test_a_name_recorded_both_ways_ends_the_epoch_with_an_error():

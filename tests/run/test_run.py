@@ -276,6 +276,34 @@ def test_a_break_still_reports_the_epoch_it_leaves():
     assert (run.value, [r.final for r in reporter.reports]) == (0.5, [False, True])
 
 
+def test_a_host_that_has_the_final_epoch_gets_no_other():
+    """It would never stop the run, nor know its last value; without a host a longer loop goes on."""
+    study = optuna.create_study(direction="minimize")
+    for host in (None, study.ask()):
+        run = Run(host, metric=LOSS)
+        for _ in run.epochs(2):
+            run.log(loss=1.0)
+        assert list(run.epochs(2)) == []
+        if host is None:
+            assert next(run.epochs(3)) == 2
+        else:
+            with pytest.raises(RunError, match="reported as final, so none of 3 can follow it; loop once"):
+                next(run.epochs(3))
+
+
+def test_an_iterator_that_outlives_a_break_keeps_its_epoch_open():
+    """Its frame looks as in the body of the loop; the error names the call that ends the run."""
+    run = Run(metric=LOSS)
+    epochs = run.epochs(10)
+    for _ in epochs:
+        run.log(loss=1.0)
+        break
+    with pytest.raises(NoFiniteValueError, match=r"none of 0 epochs .* after a break, call run\.close\(\)"):
+        run.value  # noqa: B018
+    run.close()
+    assert run.value == 1.0
+
+
 @pytest.mark.parametrize("n", [2.5, 0, -1, True, "3"])
 def test_the_number_of_epochs_is_a_whole_number(n):
     """At the call, not at the first epoch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -15,7 +16,7 @@ from hpometrics.exceptions import (
 )
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.run import Reported, RunSpec, engine, engine_facts
+from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)
@@ -84,12 +85,41 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
         ("roc_auc", {"epochs": 2.5}, RunError, r"epochs must be a whole number of at least 1, got 2\.5"),
         ("roc_auc", {"target": NAN}, RunError, "target must be a finite number, got nan"),
         ("roc_auc", {"tol": -1}, RunError, "tol must be a finite number of at least 0"),
+        ("roc_auc", {"target": "0.9"}, RunError, "target must be a number, got '0.9'"),
+        ("roc_auc", {"trial_time": "10"}, RunError, "trial_time must be a number, got '10'"),
+        ("roc_auc", {"track": "ece"}, RunError, r"track must be a list, got 'ece'; write track=\['ece'\]"),
+        ("roc_auc", {"constraints": "ece <= 0.1"}, RunError, "constraints must be a list, got 'ece <= 0.1'"),
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, facts, error, text):
     """Contradictions name both facts, typos the nearest name."""
     with pytest.raises(error, match=text):
         RunSpec(metric, **{"output": Binary(), **facts})
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    """As for `run.epochs`; the spec has plain ones."""
+    spec = RunSpec("roc_auc", output=Binary(), epochs=np.int64(3), patience=np.int32(2))
+    assert (spec.epochs, type(spec.epochs), type(spec.patience)) == (3, int, int)
+
+
+def test_a_bound_gives_its_value_no_direction():
+    """What is bounded from below may be good or bad: a value that only the engine reports has none."""
+    spec = RunSpec(LOSS, constraints=["val_recall >= 0.9", "exs <= 100"])
+    assert spec.directions == {"loss": MINIMIZE}
+    assert [(one.name, one.direction, one.reported) for one in spec.requested[1:]] == [
+        ("val_recall", None, True),
+        ("exs", None, True),
+    ]
+
+
+def test_a_run_needs_its_metric_once():
+    """By its name or by a spec."""
+    for facts in ({}, {"output": Binary()}):
+        with pytest.raises(RunError, match="a run needs its metric; pass metric="):
+            Run(**facts)
+    with pytest.raises(RunError, match="pass either spec= or its parts"):
+        Run(spec=RunSpec(LOSS), metric=LOSS)
 
 
 def test_engine_facts_are_read_from_the_function():

@@ -10,6 +10,7 @@ from ranks import on_ranks
 
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
+from hpometrics.metrics.multitask import by_task
 from hpometrics.run.logged_values import reading, together
 from hpometrics.run.throughput import Throughput, Timer
 
@@ -22,8 +23,9 @@ def tallied(*batches: dict, output=None, split: str = "validation", laps: Timer 
     for batch in batches:
         named = {key: batch[key] for key in ("task", "feature") if key in batch}
         tensors = {key: value for key, value in batch.items() if key not in named}
-        tally, _ = tallies.read(tensors, output)
-        tallies.add(tally, split, **named)
+        parts = by_task(named.get("task"), tensors)
+        read = {task: tallies.read(part, output)[0] for task, part in parts}
+        tallies.add(read, split, named.get("feature"))
     state = over_all_ranks(tallies.state(laps).get(split, {}))
     return {name: value.value() for name, value in reading(state, ["exs"]).items()}
 
@@ -111,7 +113,7 @@ def test_a_device_is_not_waited_for():
     tallies = Throughput()
     for _ in range(2):
         tally, rest = tallies.read(said, Sequence(vocab_size=5))
-        tallies.add(tally, "train")
+        tallies.add({None: tally}, "train")
     assert {value.device.type for value in tally.totals.values()} == {"meta"} and list(rest) == ["target"]
 
 
@@ -123,6 +125,13 @@ def test_tasks_have_their_own_and_one_of_all():
     assert (values["exs"], values["a/exs"], values["b/exs"]) == (8416.0, 3434.0, 4982.0)
     assert (values["clen"], values["a/clen"], values["b/clen"]) == (3.0, 2.0, 4.0)
     assert values["ctpb"] == (2 * 3434 + 4 * 4982) / 2 and "a/ctpb" not in values
+
+
+def test_a_batch_of_several_tasks_is_one():
+    """Two batches, of 2 + 4 and 4 + 4 tokens: 7 each, whatever the tasks of their rows."""
+    values = tallied(*[rows(2, task=["a", "b"], context_tokens=[n, 4], label_tokens=[0, 1]) for n in (2, 4)])
+    assert (values["ctpb"], values["ltpb"], values["tpb"]) == (7.0, 1.0, 8.0)
+    assert (values["exs"], values["a/clen"], values["b/clen"]) == (4.0, 3.0, 4.0)
 
 
 def test_some_batches_without_a_task_are_refused():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import os
 import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +20,7 @@ from hpometrics.records.epoch_log import read_epochs, read_trial
 from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported, RunSpec
 from hpometrics.run.reporter import ListReporter
-from hpometrics.run.trial import run_trial
+from hpometrics.run.trial import run_trial, versions
 
 NAN = math.nan
 LOSS = Reported("loss", MINIMIZE)
@@ -44,6 +47,13 @@ def test_a_trial_is_recorded_with_its_conditions(tmp_path):
     assert read_trial(tmp_path) == record and read_epochs(tmp_path) == record.epochs
     again = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, ListReporter(), seed=5)
     assert again.value == record.value
+
+
+def test_the_version_of_a_host_is_recorded_from_when_it_is_loaded(monkeypatch):
+    """In a notebook the first search may be over a list, and the next one on Ray."""
+    versions(numbered=True)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="9.9"))
+    assert versions(numbered=True)["ray"] == "9.9"
 
 
 def test_the_names_of_its_files_are_on_disk_with_the_first_epoch(tmp_path, monkeypatch):
@@ -128,6 +138,20 @@ def test_params_that_cannot_be_written_down_are_refused_before_training(tmp_path
     with pytest.raises(SpaceError, match=r"\(8, 8\)"):
         run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter(), directory=tmp_path)
     assert run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter()).params == odd
+
+
+def test_a_seed_that_torch_refuses_keeps_no_other_trial_from_its_conditions():
+    """The next trial is again alone at work, so the current folder is restored after it."""
+    with pytest.raises((ValueError, RuntimeError)):
+        run_trial(lambda _, run: run.log(loss=1.0), {}, RunSpec(LOSS), ListReporter(), seed=2**70)
+    folder = Path.cwd()
+
+    def train(params, run):
+        os.chdir("/")
+        run.log(loss=1.0)
+
+    run_trial(train, {}, RunSpec(LOSS), ListReporter())
+    assert Path.cwd() == folder
 
 
 def test_a_diverged_trial_has_failed():

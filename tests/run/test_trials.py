@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.exceptions import RecordError
 from hpometrics.records.epoch_log import read_trial
-from hpometrics.records.trial_record import TrialRecord, TrialState, deviation, mean
+from hpometrics.records.trial_record import TrialRecord, TrialState, deviation, mean, write_trial
 from hpometrics.run import Reported, RunSpec
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trials import Trials
@@ -154,6 +155,24 @@ def test_a_trial_that_goes_on_remembers_its_repeats_and_retries(tmp_path):
         f"repeat 1 (seed {derive_seed(5, 0, 1)}): ValueError: out of luck",
     )
     assert again.repeats == stopped.repeats
+
+
+def test_a_trial_that_is_killed_twice_keeps_the_time_before(tmp_path):
+    """While it runs, its record has the seconds of the attempts before this one; they count in the end."""
+    with pytest.raises(KeyboardInterrupt):
+        one(troubled({0: "stops"}), tmp_path)
+    home = tmp_path / "trials" / "0000"
+    stopped = read_trial(home)
+    assert stopped is not None
+    write_trial(home, replace(stopped, seconds=100.0))
+    seen: list[TrialRecord | None] = []
+
+    def train(params: dict[str, Any], run: Any) -> None:
+        seen.append(read_trial(home))
+        noisy(params, run)
+
+    assert one(train, tmp_path).seconds > 100.0
+    assert [record and (record.state, record.seconds) for record in seen] == [(TrialState.RUNNING, 100.0)]
 
 
 def test_a_trial_with_other_params_does_not_go_on(tmp_path):
