@@ -63,7 +63,7 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
         context.say(
             f"confirm  up to {plural(runs.planned, 'training')}, {missing} before the next comparison"
         )
-    with _opened_pool(context, verbose) as pool:
+    with _opened_pool(context, verbose) if missing else nullcontext() as pool:
         if pool is None:
             with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
                 end = _work(context, runs, leads=True)

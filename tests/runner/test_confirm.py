@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
 import time
@@ -210,6 +211,33 @@ def test_a_list_and_ray_confirm_too(sweep, folder, on_ray):
     result = sweep(f"{on_tune}results: {{dir: runs/ray}}\n{on_ray()}")
     assert result.exit_code == 0, result.output
     assert decision(Path("runs/ray")) == listed
+
+
+IN_RAY = """\
+import os
+
+import toy_engine
+
+from hpometrics import Binary, engine
+
+
+@engine(output=Binary())
+def train(params, run):
+    if "confirm" in run.directory.parts:
+        with open(run.directory.parents[3] / "processes", "a") as file:
+            file.write(f"{os.getpid()}\\n")
+    toy_engine.train(params, run)
+"""
+
+
+@pytest.mark.ray
+def test_ray_on_this_machine_trains_the_contenders(sweep, folder, ray_cluster):
+    """With the resources of a trial; the process of the run, which would see all GPUs, trains none."""
+    (folder / "in_ray.py").write_text(IN_RAY)
+    result = sweep(changed("toy_engine:train", "in_ray:train", CONFIRMED) + "backend: ray\n")
+    assert result.exit_code == 0, result.output
+    trained = (HOME / "processes").read_text().splitlines()
+    assert len(trained) == decision()["trainings"] and str(os.getpid()) not in trained
 
 
 @pytest.mark.parametrize("moment", ["0001/confirm/1", "0003/confirm/3"])
