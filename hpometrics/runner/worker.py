@@ -158,8 +158,6 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     is_sent = options.managed and is_local(plan.config.engine.target)
     train = load_local(sys.stdin.buffer) if is_sent else None
     context = make_context(plan, extend=True, train=train)  # `run`, which made the directory, has checked it
-    if plan.sampler == "grid":
-        context.arrange_grid(context.directory.records())
     context.gathers = is_url(place)
     context.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)

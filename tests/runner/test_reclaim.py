@@ -3,7 +3,7 @@ from __future__ import annotations
 import platform
 
 import pytest
-from sample_sweeps import SWEEP, plan_of
+from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.backends.optuna.trial_queue import claim
@@ -78,6 +78,23 @@ def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study, 
     [told] = job.told
     assert told.reason == "its process died 3 times in epoch 1; did it have enough memory?"
     assert study_records(study)[0].state is job.directory.records()[0].state is TrialState.FAILED
+
+
+def test_a_process_without_the_records_of_trials_keeps_their_points_of_a_grid(folder):
+    """Another machine has trained them under a budget that left points out: no point comes twice."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2]}").replace("random", "grid")
+    cut, whole = make_context(plan_of(grid.replace("trials: 4", "trials: 2"))), make_context(plan_of(grid))
+    cut.directory.trials.mkdir(parents=True)
+    locks = LocalOwnership(cut.directory, 2)
+    with opened_study(cut, locks) as study:
+        claimed = [claim_stale_or_next(study, cut, locks, 2) for _ in range(2)]
+    for trial in claimed:
+        locks.release(trial.number)
+    assert list(whole.plan.points[:2]) != [trial.params for trial in claimed]
+    with opened_study(whole, locks):
+        points = list(whole.plan.points)
+    assert points[:2] == [trial.params for trial in claimed]
+    assert len(set(map(str, points))) == 4
 
 
 def test_deaths_do_not_add_up_while_a_trial_gets_further(job, study):
