@@ -311,7 +311,8 @@ class _SharedQueue(_DirectoryQueue):
         if not record.state.finished:
             record = training.run(self._context.trials)
         try:
-            self.ownership.sender(trial, home).send()
+            if record.epochs:  # otherwise there may be no file
+                self.ownership.sender(trial, home).send()
             self.study.describe(trial, record)
             is_ours = self.ownership.finish(self.study.study, trial, record, home)
         except UpdateFinishedTrialError:
