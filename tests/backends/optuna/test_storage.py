@@ -11,7 +11,7 @@ from forked import Forked
 from sqlalchemy import text
 
 from hpometrics.backends import storage_url as drivers
-from hpometrics.backends.optuna.restore import is_sound
+from hpometrics.backends.optuna.restore import check_trials, is_sound, read_trials
 from hpometrics.backends.optuna.storage import (
     _TABLES,
     JournalLock,
@@ -26,6 +26,8 @@ from hpometrics.backends.optuna.trial_queue import claim, reserve, with_point
 from hpometrics.backends.storage_url import check_driver, grpc_address
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
+from hpometrics.space.dimensions import Float
+from hpometrics.space.space import Space
 
 
 def study_in(path):
@@ -112,6 +114,22 @@ def test_only_one_adds_slots_to_a_database_at_a_time(new_database, kind, free, k
             assert not other.execute(text(free), {"key": key}).scalar()
         assert other.execute(text(free), {"key": key}).scalar()
     close_storage(storage)
+
+
+def test_a_trial_that_is_added_while_a_study_is_read_is_no_damage(monkeypatch):
+    """A worker adds one after each reading: two readings of one study would differ."""
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
+    reserve(study, 1)
+    read = study.get_trials
+
+    def get_trials(**settings):
+        trials = [*read(**settings)]
+        study.enqueue_trial({})
+        return trials
+
+    monkeypatch.setattr(study, "get_trials", get_trials)
+    assert [*read_trials(study, Space({"x": Float(0, 1)}))] == [0]
+    check_trials(study)
 
 
 def test_a_point_belongs_to_its_number():
