@@ -7,7 +7,9 @@ from zlib import crc32
 
 import optuna
 import pytest
+from filelock import FileLock, Timeout
 from forked import Forked
+from optuna.storages import RDBStorage
 from sqlalchemy import text
 
 from hpometrics.backends import storage_url as drivers
@@ -114,6 +116,26 @@ def test_only_one_adds_slots_to_a_database_at_a_time(new_database, kind, free, k
             assert not other.execute(text(free), {"key": key}).scalar()
         assert other.execute(text(free), {"key": key}).scalar()
     close_storage(storage)
+
+
+@pytest.mark.parametrize("url", ["sqlite+pysqlite:///study.db", "sqlite:///study.db?timeout=9"])
+def test_a_file_is_locked_whatever_its_url_says_besides(tmp_path, monkeypatch, url):
+    """A user's own URL may name the driver, or have settings."""
+    monkeypatch.chdir(tmp_path)
+    storage = RDBStorage(url)
+    with exclusive(storage, "s"), pytest.raises(Timeout):
+        FileLock(tmp_path / "study.db.lock", blocking=False).acquire()
+    close_storage(storage)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_leaves_no_lock_on_the_disk(tmp_path, monkeypatch, url):
+    """No other process can open it."""
+    monkeypatch.chdir(tmp_path)
+    storage = RDBStorage(url)
+    assert reserve(open_study(storage, "s", {"loss": MINIMIZE}), 2) == 2
+    close_storage(storage)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_trial_that_is_added_while_a_study_is_read_is_no_damage(monkeypatch):
