@@ -25,7 +25,7 @@ from hpometrics.backends.optuna.storage import (
 )
 from hpometrics.backends.optuna.study import open_study
 from hpometrics.backends.optuna.trial_queue import claim, reserve, with_point
-from hpometrics.backends.storage_url import check_driver, grpc_address
+from hpometrics.backends.storage_url import check_driver, grpc_address, redact_file, url_of
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
 from hpometrics.space.dimensions import Float
@@ -152,6 +152,15 @@ def test_a_trial_that_is_added_while_a_study_is_read_is_no_damage(monkeypatch):
     monkeypatch.setattr(study, "get_trials", get_trials)
     assert [*read_trials(study, Space({"x": Float(0, 1)}))] == [0]
     check_trials(study)
+
+
+def test_the_copy_of_a_sweep_file_has_no_password():
+    """However its quotes write it, and not in a comment; a name of the environment stays."""
+    url = url_of("postgresql://ada:it's-me@db/s")
+    for quoted in ("'postgresql://ada:it''s-me@db/s'", r'"postgresql://ada:it\x27s-me@db/s"', url):
+        assert "s-me" not in redact_file(f"storage: {quoted}\n", url)
+    named = "storage: postgresql://ada:${PGPASSWORD}@db/s  # postgresql://ada:older@db/s\n"
+    assert redact_file(named, "postgresql://ada:${PGPASSWORD}@db/s") == named.replace("ada:older", "***")
 
 
 def test_a_point_belongs_to_its_number():
