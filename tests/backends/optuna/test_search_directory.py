@@ -92,6 +92,17 @@ def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
     assert study.best_trial.number == 0
 
 
+def test_threads_leave_no_lock_behind(tmp_path):
+    """Each thread of a pool locks its trials; the thread that has called for them unlocks the last ones."""
+    objective = objective_of(directory=tmp_path)
+    objective.optimize(objective.create_study(), n_trials=8, n_jobs=4)
+    locks = [path for path in (tmp_path / ".locks").iterdir() if path.is_file()]
+    assert len(locks) == 8
+    for path in locks:
+        with path.open() as file:
+            flock(file, LOCK_EX | LOCK_NB)
+
+
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)
