@@ -276,6 +276,8 @@ def test_what_contradicts_the_metric_is_refused(ray_cluster):
         objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
     with pytest.raises(ConfigError, match=r"requests cpu: 8, but the largest machine of .* has 2"):
         objective.tuner(1, resources={"cpu": 8})
+    with pytest.raises(ConfigError, match=r"the study .* has its own sampler; leave sampler out"):
+        objective.tuner(1, study=optuna.create_study(), sampler="gp")
     with pytest.raises(RunError, match="this objective has no records yet;"):
         RayObjective(make_train(), SPACE, metric=LOSS).records()
 
