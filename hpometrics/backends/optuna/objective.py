@@ -345,7 +345,12 @@ class OptunaObjective(BaseObjective):
 
         Args:
             of: the study.
+
+        Raises:
+            RunError: there is none.
         """
+        if of is None:
+            raise RunError("the trials are in a study; pass it, as in objective.best(study)")
         return [
             self.trials.with_epochs(record) if record.state.finished else record
             for record in study_records(of)
