@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,16 +28,20 @@ from ..live_table import SearchProgress
 from ..objective import BaseObjective, check_limits
 from ..registry import check_prune_by, check_several
 from ._internals import log_without_traceback, storage_of
+from .database import cause_of
 from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
 from .pruners import make_pruner, own_pruner
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_sampler
+from .storage import FRESH_RUNS, storing
 from .study import check_origin, check_study, study_records, without_notices, write_panel, write_result
 from .trial_queue import Participant, TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 _FIRST_LOCK = Lock()
+
+_log = logging.getLogger("hpometrics")
 
 
 class OptunaObjective(BaseObjective):
@@ -357,7 +362,12 @@ class OptunaObjective(BaseObjective):
         ]
 
     def _show_fresh_runs(self, of: optuna.Study, runs: FreshRuns) -> None:
-        FreshStudy(storage_of(of), of.study_name, self.optimized, self.space).show(runs.ended)
+        try:
+            with storing():
+                FreshStudy(storage_of(of), of.study_name, self.optimized, self.space).show(runs.ended)
+        except (HpometricsError, OSError) as err:  # the trainings are worth more
+            name = f"{of.study_name}{FRESH_RUNS}"
+            _log.warning("the study %r lacks the trainings of the confirmation: %s", name, cause_of(err))
 
     def _check_directions(self, arguments: Mapping[str, Any]) -> None:
         several, one = arguments.get("directions"), arguments.get("direction")
