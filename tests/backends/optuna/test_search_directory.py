@@ -103,6 +103,27 @@ def test_threads_leave_no_lock_behind(tmp_path):
             flock(file, LOCK_EX | LOCK_NB)
 
 
+def test_a_resumed_trial_runs_as_a_new_one_does(tmp_path):
+    """`catch` may be a list, callbacks see the trial, and one of them may stop the study."""
+
+    def train(params, run):
+        raise ValueError("no luck")
+
+    seen = []
+
+    def stop(study, trial):
+        seen.append((trial.number, trial.state))
+        study.stop()
+
+    objective = objective_of(train, directory=tmp_path)
+    study = objective.create_study()
+    study.ask()
+    objective.optimize(study, n_trials=3, catch=[ValueError], callbacks=[stop])
+    assert seen == [(0, OptunaState.FAIL)] and len(study.trials) == 1
+    objective.optimize(study, n_trials=3, catch=[ValueError])
+    assert len(study.trials) == 3
+
+
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)
