@@ -365,7 +365,12 @@ class ListObjective(BaseObjective):
 
         Args:
             of: what `run` returned.
+
+        Raises:
+            RunError: there are none.
         """
+        if of is None:
+            raise RunError("the trials are the records that run() returned; pass them, as in best(records)")
         return list(of)
 
     def _values(self) -> dict[str, tuple[Any, ...]]:

@@ -201,7 +201,7 @@ class BackendEntry:
         section: path of the type of its section in a sweep file, a `BackendSection` or a list of params.
         start: path of the function that runs the trials, called with the context of the sweep and `verbose`.
         pool: path of a context manager, called like `start`, that yields the `TrainingPool` of a
-            confirmation; without a path, or if it yields None, this machine trains its fresh runs.
+            confirmation; without a path, the processes of this machine train its fresh runs.
         pruners: its pruners by name.
         make_pruner: path of a function that creates a pruner of its spec and the number of epochs, to check
             its arguments.

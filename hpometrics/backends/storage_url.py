@@ -24,6 +24,7 @@ STORAGE_FILES = {"sqlite": "study.db", "journal": "study.journal"}
 _GRPC_PORT = 13000
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
 _NAMED_LOGIN = re.compile(r"(?<=://)[\w.%+-]*(:\$\{[A-Z][A-Z0-9_]*\})?@")
 _NAMED_KEY = re.compile(r"(?<==)\$\{[A-Z][A-Z0-9_]*\}")
 
@@ -60,6 +61,20 @@ def redact_storage(storage: str) -> str:
     """
     without_names = _NAMED_KEY.sub("", _NAMED_LOGIN.sub("", storage))
     return storage if redacted(without_names) == without_names else redacted(storage)
+
+
+def redact_file(text: str, storage: str) -> str:
+    """Return the text of a sweep file as its copies may show it, without the passwords of any URL.
+
+    >>> redact_file("storage: sqlite  # was postgresql://ada:pw@db/studies", "sqlite")
+    'storage: sqlite  # was postgresql://***@db/studies'
+
+    Args:
+        text: the text.
+        storage: the storage that it names, whose password `url_of` has read.
+    """
+    text = _URL.sub(lambda url: redact_storage(url[0]), text)
+    return text if redact_storage(storage) == storage else redacted(text)  # it may escape characters
 
 
 def known_url(storage: str) -> str | None:

@@ -63,7 +63,7 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
         context.say(
             f"confirm  up to {plural(runs.planned, 'training')}, {missing} before the next comparison"
         )
-    with _opened_pool(context, verbose) as pool:
+    with _opened_pool(context, verbose) if missing else nullcontext() as pool:
         if pool is None:
             with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
                 end = _work(context, runs, leads=True)
@@ -311,7 +311,8 @@ class _SharedQueue(_DirectoryQueue):
         if not record.state.finished:
             record = training.run(self._context.trials)
         try:
-            self.ownership.sender(trial, home).send()
+            if record.epochs:  # otherwise there may be no file
+                self.ownership.sender(trial, home).send()
             self.study.describe(trial, record)
             is_ours = self.ownership.finish(self.study.study, trial, record, home)
         except UpdateFinishedTrialError:

@@ -25,8 +25,8 @@ from .reclaim import RecordCollector, claim_stale_or_next
 from .study import has_open_trials, is_over, is_used_up, opened_study, reserve_slots
 
 
-def run_in_process(context: SweepContext, verbose: bool = False, most: int | None = None) -> None:
-    """Run trials in this process until the budget is used up.
+def run_in_process(context: SweepContext, verbose: bool = False, most: int | None = None) -> int:
+    """Run trials in this process until the budget is used up, and return their number.
 
     Args:
         context: the context of the sweep.
@@ -37,22 +37,23 @@ def run_in_process(context: SweepContext, verbose: bool = False, most: int | Non
         BaseException: the error that stopped a trial, once it is recorded as interrupted.
         DiskError: the record or the study cannot be written.
     """
-    ownership = _make_ownership(context)
+    ownership, trained = _make_ownership(context), 0
     with opened_study(context, ownership, verbose) as study:
-        collector = RecordCollector(context) if context.gathers else None
-        while context.finished != most and not is_over(study, context):
+        collector = RecordCollector(context, ownership) if context.gathers else None
+        while (most is None or trained < most) and not is_over(study, context):
             context.wait_while_paused()
             trial = _claim_next(study, context, ownership)
             if collector is not None:
                 collector.collect(study)
             if trial is not None:
-                _run(trial, study, context, ownership)
+                trained += _run(trial, study, context, ownership)
             elif has_open_trials(study, context) and ownership.wait():
                 continue  # other processes work on the last trials; one of them may die
             elif context.plan.trials is not None or is_used_up(study, context):
                 break
         if collector is not None:
             collector.collect(study)
+    return trained
 
 
 def _make_ownership(context: SweepContext) -> LocalOwnership:
@@ -82,8 +83,8 @@ def _claim_next(study: optuna.Study, context: SweepContext, ownership: LocalOwne
     return with_point(study, trial, points[trial.number])
 
 
-def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> None:
-    """Run a trial of this process and write its result, unless another process has taken it meanwhile."""
+def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> bool:
+    """Run a trial of this process and write its result; return False if another process has taken it."""
     reporter = ownership.begin(trial)
     record, error = context.trials.run(context.plan.space.suggest(trial), reporter)
     home = context.directory.trial(trial.number)
@@ -95,6 +96,7 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
         context.note(record)
     if not record.state.finished and error is not None:
         raise error
+    return is_ours
 
 
 def run_optuna(context: SweepContext, verbose: bool = False) -> None:

@@ -25,7 +25,7 @@ from ..backends.fresh_runs import Training
 from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
 from ..backends.ray.objective import RayObjective
-from ..backends.ray.session import FULL, LEFT_BY_RAY, start_ray
+from ..backends.ray.session import FULL, LEFT_BY_RAY, check_resources, start_ray
 from ..config.backend_section import RayBackend
 from ..exceptions import ConfigError, DiskError, RunError
 from ..records._files import check_room
@@ -145,16 +145,12 @@ def _stay_in(folder: str) -> Callable[[], None]:
 
 
 @contextmanager
-def cluster_pool(context: SweepContext, verbose: bool = False) -> Iterator[ClusterPool | None]:
-    """Yield the pool of a Ray cluster; None if the sweep starts Ray on this machine alone.
+def cluster_pool(context: SweepContext, verbose: bool = False) -> Iterator[ClusterPool]:
+    """Yield the pool of a Ray cluster; it is started on this machine unless the sweep file names one.
 
     Raises:
-        ConfigError: no cluster answers.
+        ConfigError: no cluster answers, or no machine of it has the resources of a trial.
     """
-    settings: RayBackend = context.plan.config.backend.section
-    if settings.address is None:
-        yield None
-        return
     shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
     with environment(_ENVIRONMENT, LEFT_BY_RAY):
         _start(context, verbose, logging.INFO if verbose else logging.CRITICAL)
@@ -169,11 +165,15 @@ class ClusterPool:
 
     Args:
         context: the context of the sweep.
+
+    Raises:
+        ConfigError: no machine has these resources.
     """
 
     def __init__(self, context: SweepContext) -> None:
         settings: RayBackend = context.plan.config.backend.section
         amounts = settings.resources.of_trial(context.facts["threads"])
+        check_resources(amounts)
         cores, gpus, memory = amounts.pop("cpu"), amounts.pop("gpu"), amounts.pop("memory", None)
         self._task = ray.remote(_train_in_worker).options(
             num_cpus=cores, num_gpus=gpus, memory=memory, resources=amounts, max_retries=0

@@ -197,10 +197,11 @@ class RecordCollector:
 
     Args:
         context: the context of the sweep.
+        ownership: the trials of this process.
     """
 
-    def __init__(self, context: SweepContext) -> None:
-        self._context = context
+    def __init__(self, context: SweepContext, ownership: LocalOwnership) -> None:
+        self._context, self._ownership = context, ownership
         self._numbers: set[int] = set()
 
     def collect(self, study: optuna.Study) -> None:
@@ -210,19 +211,24 @@ class RecordCollector:
             RecordError: the storage holds a record that cannot be parsed.
         """
         for trial in study.get_trials(deepcopy=False, states=_FINISHED):
-            if trial.number not in self._numbers:
+            if trial.number not in self._numbers and self._collect_trial(trial):
                 self._numbers.add(trial.number)
-                self._collect_trial(trial)
 
-    def _collect_trial(self, trial: optuna.trial.FrozenTrial) -> None:
+    def _collect_trial(self, trial: optuna.trial.FrozenTrial) -> bool:
+        """Write the record of a trial; return False until a process here knows that it lost the trial."""
         directory = self._context.directory.trial(trial.number)
         local = read_trial(directory)
         record = shared_record(trial)
         if record is None or (local is not None and local.state.finished):
-            return
-        if local is not None:
-            quarantine(directory, "lost")  # it was started by this process, before another one took it
+            return True
+        if local is not None:  # it was started here, before another process took it
+            if not self._ownership.take(trial.number):
+                return False
+            if directory.exists():
+                quarantine(directory, "lost")
+            self._ownership.release(trial.number)
         write_rows(directory, trial)
         write_shared(directory, record)
         if self._context.leads:
             self._context.note(record)
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -27,9 +28,10 @@ from ..backends.optuna.study import (
     study_records,
     tell,
 )
-from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
+from ..backends.optuna.trial_queue import FIXED, open_trials, reclaim, reserve
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import MEMORY, is_shared, redact_storage, url_of
+from ..config.space_section import arrange_points
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
@@ -116,6 +118,7 @@ def opened_study(
     """
     with _opened(context, verbose) as study, closing(ownership):  # no heartbeat after the study is closed
         ownership.bind(study)
+        _arrange_grid(study, context)
         _finish_trials(study, context, ownership)
         _share_first(study, context)
         yield study
@@ -139,6 +142,17 @@ def opened_fresh_study(context: SweepContext) -> Iterator[FreshStudy | None]:
             yield FreshStudy(storage, context.plan.name, context.resolved.optimized, context.plan.space)
         finally:
             close_storage(storage)
+
+
+def _arrange_grid(study: optuna.Study, context: SweepContext) -> None:
+    """Keep the grid points of the trials in the study, which this directory may not have.
+
+    Every process then has the others in the same order, and each point is visited once.
+    """
+    if context.plan.sampler == "grid":
+        trials = study.get_trials(deepcopy=False)
+        existing = {trial.number: trial.system_attrs.get(FIXED) or trial.params for trial in trials}
+        context.plan = replace(context.plan, points=arrange_points(context.plan.points, existing))
 
 
 def _share_first(study: optuna.Study, context: SweepContext) -> None:

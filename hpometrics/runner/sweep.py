@@ -17,7 +17,7 @@ from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
-from ..backends.storage_url import is_shared, redact_storage
+from ..backends.storage_url import is_shared, redact_file
 from ..config.placeholders import program_path
 from ..config.plan import Plan
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
@@ -92,7 +92,7 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
         copy_to, copied = plan.config.results.copy_to, directory_id(home.path)  # `--fresh` moves it aside
         if copy_to is not None:
             claim_copy(copy_to, plan.name, home.path)
-    text = plan.document.text.replace(storage, redact_storage(storage))
+    text = redact_file(plan.document.text, storage)
     with raising_interrupts():
         began = False
         try:

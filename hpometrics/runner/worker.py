@@ -158,20 +158,18 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     is_sent = options.managed and is_local(plan.config.engine.target)
     train = load_local(sys.stdin.buffer) if is_sent else None
     context = make_context(plan, extend=True, train=train)  # `run`, which made the directory, has checked it
-    if plan.sampler == "grid":
-        context.arrange_grid(context.directory.records())
     context.gathers = is_url(place)
     context.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)
     context.tell, context.say = tell_number or progress.tell, progress.say
     progress.say(f"{context.plan.name}  {context.directory.label}  joined")
-    asked = context.listen()
+    asked, trained = context.listen(), 0
     with raising_interrupts(), nullcontext() if options.managed else terminated_when(asked):
         try:
             if options.confirms:
                 join_confirmation(context)
             else:
-                run_in_process(context, options.verbose, most=options.trials)
+                trained = run_in_process(context, options.verbose, most=options.trials)
                 joins = not (options.managed or options.trials)
                 if joins and context.plan.config.confirm is not None:
                     await_confirmation(context)
@@ -179,8 +177,8 @@ def worker_command(place: str, options: WorkerOptions) -> int:
             return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; the last trial is recorded
             return OK
-    remains = "" if options.trials == context.finished else "; none remains"
-    progress.say(f"ended {plural(context.finished, 'trial')}{remains}. See: hpometrics best {path}")
+    remains = "" if options.trials == trained else "; none remains"
+    progress.say(f"ended {plural(trained, 'trial')}{remains}. See: hpometrics best {path}")
     return OK
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import signal
 from collections import Counter
@@ -168,6 +169,22 @@ def test_optuna_and_a_list_decide_alike(tmp_path):
     counts = Counter(one.user_attrs["hpometrics:confirms"] for one in shown.trials)
     assert counts == {one.trial: one.seeds for one in settled.contenders}
     assert sum(counts.values()) == settled.confirmation.trainings
+
+
+def test_a_study_that_cannot_show_the_runs_costs_none_of_them(monkeypatch):
+    """That of an earlier search whose study was deleted, in the other direction."""
+    notes = []
+    monkeypatch.setattr(logging.getLogger("hpometrics"), "handle", lambda one: notes.append(one.getMessage()))
+    objective = OptunaObjective(noisy, {"kind": Choice(list(QUALITY))}, metric=SCORE, seed=3)
+    study = objective.create_study(study_name="s", storage=InMemoryStorage())
+    optuna.create_study(study_name="s:confirm", storage=study._storage, direction="minimize")
+    for point in POINTS:
+        study.enqueue_trial(point)
+    objective.optimize(study, 4)
+    settled = objective.confirm(study, top=2, repeats=3)
+    assert settled.confirmation.trainings >= 2
+    [note] = notes
+    assert note.startswith("the study 's:confirm' lacks the trainings of the confirmation: score must be")
 
 
 def test_a_run_that_is_shown_leaves_those_that_wait():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import indent
@@ -17,14 +19,18 @@ import torch
 import yaml
 from click.testing import CliRunner
 from forked import hpometrics
-from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
+from optuna.storages import InMemoryStorage
+from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, plan_of, problems_of
 
 from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
+from hpometrics.backends.optuna.fresh_study import FreshStudy
+from hpometrics.backends.optuna.trial_queue import claim
 from hpometrics.cli.main import main
 from hpometrics.records.epoch_log import read_trial
-from hpometrics.records.trial_record import TrialRecord, TrialState, mean
+from hpometrics.records.trial_record import TrialRecord, TrialState, mean, write_trial
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.confirm import time_used
+from hpometrics.runner.confirm import _SharedQueue, time_used
+from hpometrics.runner.context import make_context
 
 CONFIRMED = f"{SWEEP}confirm: {{top: 3, repeats: 4, equivalence: 0}}\n"
 LEARNED = changed("toy_engine:train", "toy_engine:learn", CONFIRMED)
@@ -210,6 +216,33 @@ def test_a_list_and_ray_confirm_too(sweep, folder, on_ray):
     result = sweep(f"{on_tune}results: {{dir: runs/ray}}\n{on_ray()}")
     assert result.exit_code == 0, result.output
     assert decision(Path("runs/ray")) == listed
+
+
+IN_RAY = """\
+import os
+
+import toy_engine
+
+from hpometrics import Binary, engine
+
+
+@engine(output=Binary())
+def train(params, run):
+    if "confirm" in run.directory.parts:
+        with open(run.directory.parents[3] / "processes", "a") as file:
+            file.write(f"{os.getpid()}\\n")
+    toy_engine.train(params, run)
+"""
+
+
+@pytest.mark.ray
+def test_ray_on_this_machine_trains_the_contenders(sweep, folder, ray_cluster):
+    """With the resources of a trial; the process of the run, which would see all GPUs, trains none."""
+    (folder / "in_ray.py").write_text(IN_RAY)
+    result = sweep(changed("toy_engine:train", "in_ray:train", CONFIRMED) + "backend: ray\n")
+    assert result.exit_code == 0, result.output
+    trained = (HOME / "processes").read_text().splitlines()
+    assert len(trained) == decision()["trainings"] and str(os.getpid()) not in trained
 
 
 @pytest.mark.parametrize("moment", ["0001/confirm/1", "0003/confirm/3"])
@@ -427,3 +460,20 @@ def test_readers_refuse_what_is_no_file(sweep, folder, intruder):
         result = command(reader, HOME)
         assert result.exit_code == 2, (reader, result.output)
         assert f"{file}: is " in result.stderr
+
+
+def test_a_fresh_run_that_fails_before_its_first_epoch_has_failed(folder):
+    """Its process has died three times, each time in another directory: this one has no file of it."""
+    context = make_context(plan_of(CONFIRMED))
+    write_trial(context.directory.trial(0), TrialRecord(0, {"lr": 0.5}, TrialState.COMPLETE))
+    study = FreshStudy(InMemoryStorage(), "s", context.resolved.optimized, context.plan.space)
+    queue = _SharedQueue(context, study, 3600.0)
+    with closing(queue.ownership) as owner:
+        study.offer({(0, 1): {"lr": 0.5}})
+        trial = claim(study.study, owner.take)
+        trial.set_user_attr("hpometrics:deaths", (2, 0))
+        owner.own(trial)
+        owner.release(trial.number)
+        assert queue.train_next([])
+    [ended] = study.finished()
+    assert ended.state.name == "FAIL" and "3 times" in ended.user_attrs["hpometrics:reason"]

@@ -3,9 +3,10 @@ from __future__ import annotations
 import platform
 
 import pytest
-from sample_sweeps import SWEEP, plan_of
+from filelock import FileLock
+from sample_sweeps import SWEEP, changed, plan_of
 
-from hpometrics.backends.optuna.study import study_records
+from hpometrics.backends.optuna.study import study_records, tell
 from hpometrics.backends.optuna.trial_queue import claim
 from hpometrics.records.epoch_log import EpochLog
 from hpometrics.records.recovery import MOST_DEATHS
@@ -14,7 +15,8 @@ from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import machine
 from hpometrics.runner.context import make_context
 from hpometrics.runner.leases import LocalOwnership
-from hpometrics.runner.reclaim import claim_stale_or_next
+from hpometrics.runner.processes import run_in_process
+from hpometrics.runner.reclaim import RecordCollector, claim_stale_or_next
 from hpometrics.runner.study import opened_study, reserve_slots
 
 needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
@@ -78,6 +80,46 @@ def test_a_trial_fails_when_its_process_dies_too_often_at_one_epoch(job, study, 
     [told] = job.told
     assert told.reason == "its process died 3 times in epoch 1; did it have enough memory?"
     assert study_records(study)[0].state is job.directory.records()[0].state is TrialState.FAILED
+
+
+def test_a_trial_that_ends_without_training_is_not_one_of_those_to_train(job, study):
+    """A worker that trains one trial first notes the third death of another."""
+    record(job, TrialState.RUNNING)
+    for _ in range(MOST_DEATHS - 1):
+        taken(job, study)
+    assert run_in_process(job, most=1) == 1
+    assert [one.state for one in job.directory.records()] == [TrialState.FAILED, TrialState.COMPLETE]
+
+
+def test_a_record_from_elsewhere_waits_for_the_process_that_has_lost_the_trial(job, study):
+    """Which would move the good record aside in the place of its own."""
+    record(job, TrialState.RUNNING)
+    trial = claim(study, lambda number: True)
+    tell(study, trial, TrialRecord(trial.number, {"lr": 0.5}, TrialState.FAILED, reason="no luck"))
+    write_trial(job.directory.trial(1), TrialRecord(1, {"lr": 0.5}, TrialState.RUNNING))
+    collector = RecordCollector(job, LocalOwnership(job.directory, 4))
+    with FileLock(job.directory.locks / "0001"):
+        collector.collect(study)
+        assert job.directory.record(1).state is TrialState.RUNNING
+    collector.collect(study)
+    assert job.directory.record(1).state is TrialState.FAILED
+
+
+def test_a_process_without_the_records_of_trials_keeps_their_points_of_a_grid(folder):
+    """Another machine has trained them under a budget that left points out: no point comes twice."""
+    grid = changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2]}").replace("random", "grid")
+    cut, whole = make_context(plan_of(grid.replace("trials: 4", "trials: 2"))), make_context(plan_of(grid))
+    cut.directory.trials.mkdir(parents=True)
+    locks = LocalOwnership(cut.directory, 2)
+    with opened_study(cut, locks) as study:
+        claimed = [claim_stale_or_next(study, cut, locks, 2) for _ in range(2)]
+    for trial in claimed:
+        locks.release(trial.number)
+    assert list(whole.plan.points[:2]) != [trial.params for trial in claimed]
+    with opened_study(whole, locks):
+        points = list(whole.plan.points)
+    assert points[:2] == [trial.params for trial in claimed]
+    assert len(set(map(str, points))) == 4
 
 
 def test_deaths_do_not_add_up_while_a_trial_gets_further(job, study):

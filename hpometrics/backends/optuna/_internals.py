@@ -7,7 +7,8 @@ version moves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
 from typing import Any
@@ -16,6 +17,7 @@ from optuna import Study, Trial
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import BaseStorage
+from optuna.storages._heartbeat import get_heartbeat_thread
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import BaseTrial, FrozenTrial
 
@@ -80,6 +82,23 @@ def forget_trials(study: Study) -> None:
     Its sampler and pruner then see what other processes have finished.
     """
     study._thread_local.cached_all_trials = None
+
+
+@contextmanager
+def optimizing(study: Study, trial: Trial) -> Iterator[None]:
+    """Run a trial in this context as in `study.optimize`: it has heartbeats, and may call `study.stop`."""
+    study._stop_flag = False
+    study._thread_local.in_optimize_loop = True
+    try:
+        with get_heartbeat_thread(trial_id_of(trial), storage_of(study)):
+            yield
+    finally:
+        study._thread_local.in_optimize_loop = False
+
+
+def is_stopped(study: Study) -> bool:
+    """Return whether `study.stop` was called in the last `study.optimize` or `optimizing`."""
+    return study._stop_flag
 
 
 def with_storage(study: Study, storage: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 from threading import Lock, get_ident
 from typing import Any, Self
@@ -26,17 +28,21 @@ from ..fresh_runs import FreshRuns
 from ..live_table import SearchProgress
 from ..objective import BaseObjective, check_limits
 from ..registry import check_prune_by, check_several
-from ._internals import log_without_traceback, storage_of
+from ._internals import is_stopped, log_without_traceback, optimizing, storage_of, trial_id_of
+from .database import cause_of
 from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
 from .pruners import make_pruner, own_pruner
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_sampler
+from .storage import FRESH_RUNS, storing
 from .study import check_origin, check_study, study_records, without_notices, write_panel, write_result
 from .trial_queue import Participant, TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 _FIRST_LOCK = Lock()
+
+_log = logging.getLogger("hpometrics")
 
 
 class OptunaObjective(BaseObjective):
@@ -234,12 +240,15 @@ class OptunaObjective(BaseObjective):
         try:
             self._following = self._search_progress(progress, study_records(study) if progress else ())
             with self._following.live(n_trials):
-                for orphan in iter(lambda: reclaim(study, partial(self._take_orphan, participant)), None):
-                    finish(study, orphan, lead, arguments.get("catch", ()))
-                left, ends = self._ends(study, n_trials, stale, cost, arguments.get("timeout"))
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), *ends]
-                with quietly():
-                    study.optimize(lead, n_trials=left, **arguments)
+                callbacks = [*(arguments.pop("callbacks", None) or ())]
+                take, catch = partial(self._take_orphan, participant), arguments.get("catch", ())
+                stopped = False
+                while not stopped and (orphan := reclaim(study, take)) is not None:
+                    stopped = finish(study, orphan, lead, catch, callbacks)
+                if not stopped:
+                    left, ends = self._ends(study, n_trials, stale, cost, arguments.get("timeout"))
+                    with quietly():
+                        study.optimize(lead, n_trials=left, callbacks=[*callbacks, *ends], **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
@@ -345,14 +354,24 @@ class OptunaObjective(BaseObjective):
 
         Args:
             of: the study.
+
+        Raises:
+            RunError: there is none.
         """
+        if of is None:
+            raise RunError("the trials are in a study; pass it, as in objective.best(study)")
         return [
             self.trials.with_epochs(record) if record.state.finished else record
             for record in study_records(of)
         ]
 
     def _show_fresh_runs(self, of: optuna.Study, runs: FreshRuns) -> None:
-        FreshStudy(storage_of(of), of.study_name, self.optimized, self.space).show(runs.ended)
+        try:
+            with storing():
+                FreshStudy(storage_of(of), of.study_name, self.optimized, self.space).show(runs.ended)
+        except (HpometricsError, OSError) as err:  # the trainings are worth more
+            name = f"{of.study_name}{FRESH_RUNS}"
+            _log.warning("the study %r lacks the trainings of the confirmation: %s", name, cause_of(err))
 
     def _check_directions(self, arguments: Mapping[str, Any]) -> None:
         several, one = arguments.get("directions"), arguments.get("direction")
@@ -393,23 +412,31 @@ def finish(
     study: optuna.Study,
     trial: Trial,
     objective: Callable[[Trial], float | Sequence[float]],
-    catch: type[Exception] | tuple[type[Exception], ...] = (),
-) -> None:
+    catch: type[Exception] | Iterable[type[Exception]],
+    callbacks: Iterable[Callable[[optuna.Study, FrozenTrial], None]],
+) -> bool:
     """Run a trial that was started before, as `study.optimize` runs one that it asks for.
+
+    Returns:
+        Whether the objective or a callback has called `study.stop()`.
 
     Raises:
         Exception: what the objective raised, after the trial is marked as failed, unless `catch` has it.
     """
-    try:
-        values = objective(trial)
-    except optuna.TrialPruned:
-        study.tell(trial, state=OptunaState.PRUNED)
-    except Exception as err:  # whatever the user's code raises fails the trial
-        study.tell(trial, state=OptunaState.FAIL)
-        if not isinstance(err, catch):
-            raise
-    else:
-        study.tell(trial, values)
+    with optimizing(study, trial):
+        try:
+            values = objective(trial)
+        except optuna.TrialPruned:
+            study.tell(trial, state=OptunaState.PRUNED)
+        except Exception as err:  # whatever the user's code raises fails the trial
+            study.tell(trial, state=OptunaState.FAIL)
+            if not isinstance(err, tuple(catch) if isinstance(catch, Iterable) else catch):
+                raise
+        else:
+            study.tell(trial, values)
+        for callback in callbacks:
+            callback(study, deepcopy(storage_of(study).get_trial(trial_id_of(trial))))
+    return is_stopped(study)
 
 
 def _stop_at(limits: Limits, ended: dict[int, TrialRecord], study: optuna.Study, trial: FrozenTrial) -> None:

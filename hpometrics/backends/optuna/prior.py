@@ -398,7 +398,8 @@ def _read(source: Source, space: Space, spec: RunSpec, enqueue: int, is_learning
             raise ConfigError(f"warm_start: {label}: {err}") from None
     else:
         label = str(source)
-        folders = sorted(one for one in Path(source).glob("trials/*") if one.name.isdecimal())
+        folders = [one for one in Path(source).glob("trials/*") if one.name.isdecimal()]
+        folders.sort(key=lambda folder: int(folder.name))
         read = [record for record in map(read_trial, folders) if record is not None]
         if not any(names[0] in epoch.values for record in read for epoch in record.epochs):
             raise ConfigError(f"warm_start: {label}: has no trial with values for {names[0]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from ...space.space import Space
 from ._internals import has_value
 from .pruners import write_judged, write_rung
 from .storage import JOURNAL, foreign_part, is_damage
-from .study import RESULT, STATES, metrics_of, study_records, tell
+from .study import RESULT, STATES, metrics_of, record_of, tell
 from .trial_queue import FIXED, claim
 
 
@@ -64,13 +64,18 @@ def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -
         space: the space from which its next trials are drawn.
         is_shared: it has no file that could be moved aside, so the params of its finished trials stand.
     """
-    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
-    return {
-        trial.number: StudyTrial(
-            record, _params_of(trial, space), _is_current(trial, record, space, is_shared)
-        )
-        for trial, record in trials
-    }
+    trials = {}
+    for trial, record in _trials_of(study):
+        is_current = _is_current(trial, record, space, is_shared)
+        trials[trial.number] = StudyTrial(record, _params_of(trial, space), is_current)
+    return trials
+
+
+def _trials_of(study: optuna.Study) -> Iterator[tuple[FrozenTrial, TrialRecord]]:
+    """Yield the trials of a study with their records, all as they were at one moment: workers add trials."""
+    metrics = metrics_of(study)
+    for trial in study.get_trials(deepcopy=False):
+        yield trial, record_of(trial, metrics)
 
 
 def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
@@ -105,8 +110,7 @@ def check_trials(study: optuna.Study) -> None:
         RecordError: a trial contradicts itself.
     """
     metrics = metrics_of(study)
-    trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
-    for index, (trial, record) in enumerate(trials):
+    for index, (trial, record) in enumerate(_trials_of(study)):
         _check_trial(trial, record, index, metrics)
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,7 +120,8 @@ def search_names(storage: BaseStorage) -> list[str]:
 def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
     """Lock a study, so that no other process adds or claims trials; a process that dies releases the lock.
 
-    What is behind a proxy cannot be locked: processes that use one may add more trials than needed.
+    What is behind a proxy cannot be locked: processes that use one may add more trials than needed. A
+    database in memory belongs to this process.
     """
     backend = backend_of(storage)
     if isinstance(backend, JournalFileBackend):
@@ -128,11 +129,12 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
             yield
     elif not isinstance(backend, RDBStorage):
         yield
-    elif backend.url.startswith(_SQLITE):
-        with _lock(f"{unquote(backend.url.removeprefix(_SQLITE))}.lock"):
+    elif backend.engine.dialect.name != "sqlite":
+        with locked(backend, study):
             yield
     else:
-        with locked(backend, study):
+        path = unquote(backend.url.partition(":///")[2].partition("?")[0])
+        with nullcontext() if path in ("", ":memory:") else _lock(f"{path}.lock"):
             yield
 
 

@@ -358,7 +358,7 @@ def study_records(study: optuna.Study, ended: dict[int, TrialRecord] | None = No
     for trial in study.get_trials(deepcopy=False):
         record = known.get(trial.number)
         if record is None:
-            record = _record(trial, metrics)
+            record = record_of(trial, metrics)
             if trial.state.is_finished():
                 known[trial.number] = record
         records.append(record)
@@ -387,7 +387,8 @@ def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[
         storage_of(study).set_trial_state_values(trial_id_of(trial), state, values)
 
 
-def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
+def record_of(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
+    """Read a trial of a study that optimizes these metrics; see `study_records`."""
     metric = metrics[0]
     epochs = tuple(
         EpochRecord(step, {metric: value}) for step, value in sorted(trial.intermediate_values.items())

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from threading import Lock, get_ident
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import optuna
 import sqlalchemy
@@ -378,14 +379,15 @@ class TrialFileLocks:
 
     A lock outlives its trial, since the thread tells the study the result only afterwards. Another object of
     the thread may take over a lock that rests: in a notebook, a traceback keeps an objective alive that
-    Ctrl-C has ended, and the next objective must not wait for it.
+    Ctrl-C has ended, and the next objective must not wait for it. Any thread may release a lock.
 
     Args:
         folder: the folder of the locks.
         total: trials of a higher number are not taken; None takes any.
     """
 
-    _resting: ClassVar[WeakSet[FileLock]] = WeakSet()
+    _taking: ClassVar[Lock] = Lock()  # two threads that take one lock at once would both have it
+    _resting: ClassVar[WeakKeyDictionary[FileLock, int]] = WeakKeyDictionary()  # each with its thread
 
     def __init__(self, folder: Path, total: int | None = None) -> None:
         self._folder, self._total = folder, total
@@ -401,17 +403,19 @@ class TrialFileLocks:
         """Lock a trial; return False if another process has it, or it is beyond the total."""
         if self._total is not None and number >= self._total:
             return False
-        lock = FileLock(self._folder.resolve() / f"{number:04d}", blocking=False, is_singleton=True)
-        if lock.is_locked:
-            if lock not in self._resting:  # this thread is at work on it
+        path = self._folder.resolve() / f"{number:04d}"
+        with self._taking:
+            lock = FileLock(path, blocking=False, is_singleton=True, thread_local=False)
+            if lock.is_locked:
+                if self._resting.get(lock) != get_ident():  # this process is at work on it
+                    return False
+                lock.release()  # a file of this name may be a new one, if the directory was removed since
+            try:
+                lock.acquire()
+            except Timeout:
                 return False
-            lock.release()  # a file of this name may be a new one, if the directory was removed since
-        try:
-            lock.acquire()
-        except Timeout:
-            return False
-        self._resting.discard(lock)
-        self._locks[number] = lock
+            self._resting.pop(lock, None)
+            self._locks[number] = lock
         return True
 
     def is_at_work(self, number: int) -> bool:
@@ -421,12 +425,12 @@ class TrialFileLocks:
     def rest(self, number: int) -> None:
         """Mark a trial as over; its lock stays until `release`, or until this thread takes it again."""
         if number in self._locks:
-            self._resting.add(self._locks[number])
+            self._resting[self._locks[number]] = get_ident()
 
     def release(self, number: int) -> None:
         """Unlock a trial."""
         lock = self._locks.pop(number)
-        self._resting.discard(lock)
+        self._resting.pop(lock, None)
         lock.release()
 
 

@@ -18,7 +18,7 @@ from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.schedulers import TrialScheduler
 
-from ...exceptions import RunError
+from ...exceptions import ConfigError, RunError
 from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
 from ...records.trial_record import TrialRecord
@@ -122,7 +122,7 @@ class RayObjective(BaseObjective):
         num_samples: int,
         *,
         scheduler: object = None,
-        sampler: object = "tpe",
+        sampler: object = None,
         study: optuna.Study | None = None,
         points: Iterable[Mapping[str, Any]] = (),
         warm_start: Sequence[Source] = (),
@@ -151,8 +151,8 @@ class RayObjective(BaseObjective):
         Args:
             num_samples: the total of trials, those that `study` already has included.
             scheduler: see `make_scheduler`; by dominance `median` or `percentile`, see `DominanceRule`.
-            sampler: see `make_sampler`.
-            study: the study of the trials; default: a new one in memory.
+            sampler: see `make_sampler`; default: `tpe`.
+            study: the study of the trials, which has a sampler; default: a new one in memory.
             points: params to try first.
             warm_start: earlier searches, see `OptunaObjective.attach`.
             enqueue: the number of the best trials of each whose params are tried after `points`.
@@ -178,8 +178,8 @@ class RayObjective(BaseObjective):
 
         Raises:
             DirectionError: a scheduler, a study or `mode` has another direction.
-            ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
-                a scheduler or sampler supports one alone.
+            ConfigError: a scheduler, sampler or resource does not exist, there are several objectives and a
+                scheduler or sampler supports one alone, or both a study and a sampler are set.
             RunError: the study has all its trials already, `most_deaths` or `stale` is below 1, or `cost` is
                 not above 0 or has no directory, whose records have the cost.
         """
@@ -303,11 +303,17 @@ class RayObjective(BaseObjective):
         enqueue: int,
     ) -> optuna.Study:
         if study is None:
+            sampler = "tpe" if sampler is None else sampler
             with without_notices():
                 study = optuna.create_study(
                     directions=[direction.value for direction in self.directions],
                     sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
                 )
+        elif sampler is not None:
+            raise ConfigError(
+                f"the study {study.study_name!r} has its own sampler; leave sampler out, or create the study "
+                "with this one"
+            )
         check_several(self.optimized, study.sampler, own_pruner(study))
         check_study(study, self.optimized, self.trials.facts, write=False)
         check_origin(study, list(self.optimized), self.space)

@@ -123,17 +123,18 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
     picker = Picker(direction, At(spec.at), others=others)
     for record in epochs:
         picker.add(record.number(names[0]), rest=[number_in(record.values, name) for name in names[1:]])
-    finite = picker.index is not None and math.isfinite(picker.value)
+    picked = None if picker.index is None else epochs[picker.index].epoch
+    finite = math.isfinite(picker.value)
     complete = result.error is None and finite
     return TrialRecord(
         number=number,
         params=_params_of(result.config or {}),
         state=TrialState.COMPLETE if complete else TrialState.FAILED,
         value=picker.value if finite else None,
-        epoch=picker.index,
+        epoch=picked,
         epochs=epochs,
         reason=None if result.error is None else f"{type(result.error).__name__}: {result.error}",
-        checkpoint=checkpoint_of(result, picker.index),
+        checkpoint=checkpoint_of(result, picked),
     )
 
 

@@ -53,8 +53,11 @@ def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
 
 
 def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
-    grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
-    return {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCHS}
+    grace = arguments.get("grace_period", 0)
+    if not isinstance(grace, (int, float)):
+        raise ConfigError(f"warmup of {search.name} must be a number of epochs, got {grace!r}")
+    least = grace + 1  # our warm-up is epochs that are never stopped
+    return {"min_samples_required": 5, **arguments, "grace_period": least, "time_attr": EPOCHS}
 
 
 def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:

@@ -239,9 +239,10 @@ class _Live:
         self.full: str | None = None  # the reason if its process can write no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
-        """Add an epoch; return whether it was a new one."""
+        """Add an epoch; return whether it was a new one. An epoch without a measurement is not reported."""
         epoch = result.get(EPOCHS, 0) - 1
-        if epoch != len(self.epochs):
+        newest = self.epochs[-1].epoch if self.epochs else -1
+        if epoch <= newest or FULL in result:
             return False
         values = measured(result)
         self.epochs.append(EpochRecord(epoch, values, step=result.get(STEP)))
@@ -255,13 +256,13 @@ class _Live:
 
     def record(self) -> TrialRecord:
         """Return the record of what it has reported."""
-        picked = self.picker.index
+        index = self.picker.index
         return TrialRecord(
             number=self.trial.number,
             params=self.params,
             state=TrialState.RUNNING,
-            value=None if picked is None else self.picker.value,
-            epoch=picked,
+            value=None if index is None else self.picker.value,
+            epoch=None if index is None else self.epochs[index].epoch,
             epochs=tuple(self.epochs),
             seconds=self.seconds,
         )

@@ -185,13 +185,22 @@ def _unset(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_resources(resources: Mapping[str, float]) -> None:
-    """Refuse resources for one trial that the whole cluster does not have; Ray would wait for ever.
+    """Refuse resources for one trial that no machine of the cluster has; Ray would wait for ever.
 
     Raises:
-        ConfigError: the cluster has less of one.
+        ConfigError: the largest machine has less of one, or none has all of them.
     """
-    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    names = {name: {"cpu": "CPU", "gpu": "GPU"}.get(name, name) for name in resources}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    machines = [{name: node.get(names[name], 0) for name in names} for node in nodes]
+    if any(all(amount <= machine[name] for name, amount in resources.items()) for machine in machines):
+        return
     for name, amount in resources.items():
-        available = total.get({"cpu": "CPU", "gpu": "GPU"}.get(name, name), 0)
-        if amount > available:
-            raise ConfigError(f"a trial requests {name}: {amount:g}, but the Ray cluster has {available:g}")
+        most = max((machine[name] for machine in machines), default=0)
+        if amount > most:
+            raise ConfigError(
+                f"a trial requests {name}: {amount:g}, but the largest machine of the Ray cluster has "
+                f"{most:g}"
+            )
+    amounts = ", ".join(f"{name}: {amount:g}" for name, amount in resources.items())
+    raise ConfigError(f"a trial requests {amounts}, but no machine of the Ray cluster has all of them")

@@ -139,3 +139,21 @@ def test_optunas_own_samplers_are_in_its_package(name):
     """By it `is_plain` knows them."""
     sampler = make_sampler(name)
     assert is_plain(sampler), f"Optuna {optuna.__version__} has {name} in {type(sampler).__module__}"
+
+
+@pytest.mark.filterwarnings("ignore:Argument ``heartbeat_interval`` is an experimental")
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage is supposed")
+def test_a_trial_that_is_run_by_hand_has_heartbeats_and_may_stop_its_study(tmp_path, monkeypatch):
+    """As in `study.optimize`, whose other processes would otherwise fail it."""
+    beats = []
+    monkeypatch.setattr(RDBStorage, "record_heartbeat", lambda storage, trial_id: beats.append(trial_id))
+    storage = RDBStorage(f"sqlite:///{tmp_path}/study.db", heartbeat_interval=60)
+    study = optuna.create_study(storage=storage)
+    trial = study.ask()
+    with internals.optimizing(study, trial):
+        require(study._thread_local.in_optimize_loop, "Study._thread_local.in_optimize_loop")
+        assert not internals.is_stopped(study)
+        study.stop()
+    assert internals.is_stopped(study) and beats == [internals.trial_id_of(trial)]
+    with pytest.raises(RuntimeError, match=r"Study\.stop"):
+        study.stop()

@@ -382,3 +382,11 @@ def test_the_panel_of_an_objective_stands_in_the_table_of_its_study():
     frame = study.trials_dataframe()
     assert list(frame["user_attrs_loss"]) == list(frame["value"]) and set(frame["user_attrs_aux"]) == {2.0}
     assert [objective.best(study).epoch] == list(frame.nsmallest(1, "value")["user_attrs_picked_epoch"])
+
+
+@pytest.mark.parametrize("objective", [objective_of(), ListObjective(level, [{"level": 0.5}], metric=LOSS)])
+def test_best_needs_the_trials(objective):
+    """Of which study, or of which list."""
+    for method in (objective.best, objective.confirm, objective.front):
+        with pytest.raises(RunError, match=r"the trials are .*; pass (it|them), as in "):
+            method()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import optuna
 import pytest
 
 from hpometrics import Choice, Float, Normal, OptunaObjective, Reported, Space
-from hpometrics.backends.optuna.prior import Prior, PriorSampler, gather
+from hpometrics.backends.optuna.prior import PRIOR, Prior, PriorSampler, gather
 from hpometrics.backends.optuna.samplers import is_plain, make_sampler
+from hpometrics.backends.optuna.study import get_attribute
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, DirectionError, RecordError
-from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.records.epoch_log import EpochLog
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 
 SPACE = {"x": Float(0.0, 10.0), "kind": Choice(["a", "b"])}
 SCORE = Reported("score", "maximize")
@@ -81,6 +85,18 @@ def test_a_directory_is_a_source(tmp_path):
     other = OptunaObjective(train, SPACE, metric=Reported("gap", "minimize"))
     with pytest.raises(ConfigError, match="has no trial with values for gap"):
         other.create_study(warm_start=[tmp_path / "old"])
+
+
+def test_trials_of_a_directory_are_in_the_order_of_their_numbers(tmp_path):
+    """Beyond 9999 a number has a digit more; a sampler learns from the latest trials."""
+    for number in (10000, 9999):
+        write_trial(tmp_path / f"trials/{number}", replace(trial(number, x=1.0, kind="a"), epochs=()))
+        log = EpochLog(tmp_path / f"trials/{number}")
+        log.append(EpochRecord(0, {"score": float(number)}))
+        log.close()
+    study = objective().create_study(warm_start=[tmp_path])
+    [prior] = get_attribute(study.user_attrs, PRIOR)
+    assert [[*one["values"]] for one in prior["trials"]] == [[9999.0], [10000.0]]
 
 
 def test_other_studies_are_refused(earlier):

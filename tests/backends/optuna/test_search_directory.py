@@ -92,6 +92,38 @@ def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
     assert study.best_trial.number == 0
 
 
+def test_threads_leave_no_lock_behind(tmp_path):
+    """Each thread of a pool locks its trials; the thread that has called for them unlocks the last ones."""
+    objective = objective_of(directory=tmp_path)
+    objective.optimize(objective.create_study(), n_trials=8, n_jobs=4)
+    locks = [path for path in (tmp_path / ".locks").iterdir() if path.is_file()]
+    assert len(locks) == 8
+    for path in locks:
+        with path.open() as file:
+            flock(file, LOCK_EX | LOCK_NB)
+
+
+def test_a_resumed_trial_runs_as_a_new_one_does(tmp_path):
+    """`catch` may be a list, callbacks see the trial, and one of them may stop the study."""
+
+    def train(params, run):
+        raise ValueError("no luck")
+
+    seen = []
+
+    def stop(study, trial):
+        seen.append((trial.number, trial.state))
+        study.stop()
+
+    objective = objective_of(train, directory=tmp_path)
+    study = objective.create_study()
+    study.ask()
+    objective.optimize(study, n_trials=3, catch=[ValueError], callbacks=[stop])
+    assert seen == [(0, OptunaState.FAIL)] and len(study.trials) == 1
+    objective.optimize(study, n_trials=3, catch=[ValueError])
+    assert len(study.trials) == 3
+
+
 def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
     """It would draw other params for trials that are there."""
     search_on(tmp_path, None, None, 1)

@@ -7,11 +7,13 @@ from zlib import crc32
 
 import optuna
 import pytest
+from filelock import FileLock, Timeout
 from forked import Forked
+from optuna.storages import RDBStorage
 from sqlalchemy import text
 
 from hpometrics.backends import storage_url as drivers
-from hpometrics.backends.optuna.restore import is_sound
+from hpometrics.backends.optuna.restore import check_trials, is_sound, read_trials
 from hpometrics.backends.optuna.storage import (
     _TABLES,
     JournalLock,
@@ -23,9 +25,11 @@ from hpometrics.backends.optuna.storage import (
 )
 from hpometrics.backends.optuna.study import open_study
 from hpometrics.backends.optuna.trial_queue import claim, reserve, with_point
-from hpometrics.backends.storage_url import check_driver, grpc_address
+from hpometrics.backends.storage_url import check_driver, grpc_address, redact_file, url_of
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
+from hpometrics.space.dimensions import Float
+from hpometrics.space.space import Space
 
 
 def study_in(path):
@@ -112,6 +116,51 @@ def test_only_one_adds_slots_to_a_database_at_a_time(new_database, kind, free, k
             assert not other.execute(text(free), {"key": key}).scalar()
         assert other.execute(text(free), {"key": key}).scalar()
     close_storage(storage)
+
+
+@pytest.mark.parametrize("url", ["sqlite+pysqlite:///study.db", "sqlite:///study.db?timeout=9"])
+def test_a_file_is_locked_whatever_its_url_says_besides(tmp_path, monkeypatch, url):
+    """A user's own URL may name the driver, or have settings."""
+    monkeypatch.chdir(tmp_path)
+    storage = RDBStorage(url)
+    with exclusive(storage, "s"), pytest.raises(Timeout):
+        FileLock(tmp_path / "study.db.lock", blocking=False).acquire()
+    close_storage(storage)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_leaves_no_lock_on_the_disk(tmp_path, monkeypatch, url):
+    """No other process can open it."""
+    monkeypatch.chdir(tmp_path)
+    storage = RDBStorage(url)
+    assert reserve(open_study(storage, "s", {"loss": MINIMIZE}), 2) == 2
+    close_storage(storage)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_trial_that_is_added_while_a_study_is_read_is_no_damage(monkeypatch):
+    """A worker adds one after each reading: two readings of one study would differ."""
+    study = open_study(open_storage("memory"), "s", {"loss": MINIMIZE})
+    reserve(study, 1)
+    read = study.get_trials
+
+    def get_trials(**settings):
+        trials = [*read(**settings)]
+        study.enqueue_trial({})
+        return trials
+
+    monkeypatch.setattr(study, "get_trials", get_trials)
+    assert [*read_trials(study, Space({"x": Float(0, 1)}))] == [0]
+    check_trials(study)
+
+
+def test_the_copy_of_a_sweep_file_has_no_password():
+    """However its quotes write it, and not in a comment; a name of the environment stays."""
+    url = url_of("postgresql://ada:it's-me@db/s")
+    for quoted in ("'postgresql://ada:it''s-me@db/s'", r'"postgresql://ada:it\x27s-me@db/s"', url):
+        assert "s-me" not in redact_file(f"storage: {quoted}\n", url)
+    named = "storage: postgresql://ada:${PGPASSWORD}@db/s  # postgresql://ada:older@db/s\n"
+    assert redact_file(named, "postgresql://ada:${PGPASSWORD}@db/s") == named.replace("ada:older", "***")
 
 
 def test_a_point_belongs_to_its_number():

@@ -17,6 +17,7 @@ from ray.tune.schedulers import (
 from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.reporter import StoppedByTune, TuneReporter
+from hpometrics.backends.ray.session import check_resources
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DirectionError, NoFiniteValueError, RunError
 from hpometrics.records.epoch_log import read_trial
@@ -273,10 +274,47 @@ def test_what_contradicts_the_metric_is_refused(ray_cluster):
         objective.tuner(1, scheduler=AsyncHyperBandScheduler(mode="max"))
     with pytest.raises(DirectionError, match="loss must be minimized, but the study 's' is set to maximize"):
         objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
-    with pytest.raises(ConfigError, match="a trial requests cpu: 8, but the Ray cluster has 2"):
+    with pytest.raises(ConfigError, match=r"requests cpu: 8, but the largest machine of .* has 2"):
         objective.tuner(1, resources={"cpu": 8})
+    with pytest.raises(ConfigError, match=r"the study .* has its own sampler; leave sampler out"):
+        objective.tuner(1, study=optuna.create_study(), sampler="gp")
     with pytest.raises(RunError, match="this objective has no records yet;"):
         RayObjective(make_train(), SPACE, metric=LOSS).records()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("on_disk", [True, False], ids=["disk", "memory"])
+def test_trials_that_validate_every_second_epoch_end_as_others_do(ray_cluster, tmp_path, on_disk):
+    """The picked epoch has its own number, and a scheduler that stops a trial prunes it."""
+
+    def train(params, run):
+        for epoch in run.epochs():
+            if epoch % 2:
+                run.log(loss=params["level"] + abs(epoch - 3))
+
+    home = tmp_path if on_disk else None
+    objective = RayObjective(train, {"level": Float(0, 1)}, metric=LOSS, epochs=6, directory=home)
+    points = [{"level": 0.1}, {"level": 0.9}]
+    median = {"median": {"min_trials": 1, "warmup": 2}}
+    objective.tuner(2, scheduler=median, points=points, max_concurrent=1).fit()
+    first, second = objective.records()
+    assert (first.state, first.value, first.epoch) == (TrialState.COMPLETE, 0.1, 3)
+    assert (second.state, second.value, second.epoch) == (TrialState.PRUNED, 0.9, 3)
+
+
+def test_one_machine_of_a_cluster_must_have_all_that_a_trial_requests(monkeypatch):
+    """Its processes are on one machine, so Ray would wait for ever; a machine that is gone does not count."""
+    sizes = [(2, 2, True), (8, 0, True), (8, 8, False)]
+    nodes = [{"Alive": alive, "Resources": {"CPU": cpu, "GPU": gpu}} for cpu, gpu, alive in sizes]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    check_resources({"cpu": 2, "gpu": 2})
+    check_resources({"cpu": 8, "gpu": 0})
+    with pytest.raises(ConfigError, match=r"requests gpu: 4, but the largest machine of .* has 2"):
+        check_resources({"cpu": 1, "gpu": 4})
+    with pytest.raises(ConfigError, match=r"requests seat: 1, but the largest machine of .* has 0"):
+        check_resources({"seat": 1})
+    with pytest.raises(ConfigError, match=r"cpu: 8, gpu: 1, but no machine of .* has all of them"):
+        check_resources({"cpu": 8, "gpu": 1})
 
 
 def test_nothing_is_reported_after_a_stop(monkeypatch):

@@ -6,8 +6,10 @@ import json
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pandas
 import pytest
 from foreign_files import tune_state_since
 from forked import Forked
@@ -117,6 +119,14 @@ def ledger(folder: Path) -> list[tuple[int, int]]:
     """The epochs that were trained: level, epoch."""
     path = folder / "ledger"
     return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_the_picked_epoch_has_its_own_number_and_values():
+    """Of a run that validates every second epoch, whose other epochs are not in its reports."""
+    reports = pandas.DataFrame([{"epochs": 2, "loss": 0.5}, {"epochs": 4, "loss": 0.2}])
+    result = SimpleNamespace(metrics_dataframe=reports, config={}, error=None, best_checkpoints=None)
+    best = best_result([result], LOSS)
+    assert (best.value, best.epoch, best.values) == (0.2, 3, {"loss": 0.2})
 
 
 @pytest.mark.ray

@@ -111,6 +111,12 @@ def test_a_scheduler_that_cannot_be_is_refused(spec, error, text):
         make_scheduler(spec, MINIMIZE, epochs=9)
 
 
+def test_a_warmup_is_a_number():
+    """Of epochs, not a text."""
+    with pytest.raises(ConfigError, match="warmup of median must be a number of epochs, got '3'"):
+        make_scheduler({"median": {"warmup": "3"}}, MINIMIZE)
+
+
 @pytest.mark.parametrize("name", ["asha", "hyperband"])
 def test_halving_needs_the_number_of_epochs(name):
     """Tune's default of 100 would cut longer runs in silence."""

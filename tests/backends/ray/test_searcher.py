@@ -80,6 +80,44 @@ def test_a_trial_that_ends_between_epochs_is_complete():
     assert search.study.trials[0].intermediate_values == {0: 0.5}
 
 
+@pytest.mark.parametrize(("first", "picked"), [(2, 3), (1, 2)], ids=["odd", "even"])
+def test_epochs_without_a_measurement_are_not_reported(first, picked):
+    """Validation every second epoch: the best of the measured epochs counts, under its own number."""
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_result("a", told(first, 0.5, 0.5))
+    search.on_trial_result("a", told(first + 2, 0.2, 0.2))
+    search.on_trial_complete("a", told(first + 4, 0.3, 0.2, final=True))
+    [record] = study_records(search.study)
+    assert (record.state, record.value, record.epoch) == (TrialState.COMPLETE, 0.2, picked)
+    assert search.study.trials[0].intermediate_values == {
+        first - 1: 0.5,
+        first + 1: 0.2,
+        first + 3: 0.3,
+    }
+
+
+def test_a_trial_that_tune_stops_after_such_an_epoch_is_pruned():
+    """Its last report is a new one, whatever was not measured before."""
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_result("a", told(1, 0.5, 0.5))
+    search.on_trial_complete("a", told(3, 0.7, 0.5))
+    assert search.study.trials[0].state is OptunaState.PRUNED
+    reason = search.study.trials[0].user_attrs["hpometrics:reason"]
+    assert reason == "Tune stopped trial 0 after epoch 2 at 0.7"
+
+
+def test_a_worker_that_can_write_no_more_reports_no_epoch():
+    """Its last report has the number of an epoch, which a search that was resumed may not have seen."""
+    search = searcher(1)
+    search.suggest("a")
+    search.on_trial_result("a", told(3, 1e300, math.nan, void=True, full="no space left"))
+    search.on_trial_complete("a", None, error=True)
+    assert search.study.trials[0].user_attrs["hpometrics:reason"] == "no space left"
+    assert search.study.trials[0].intermediate_values == {}
+
+
 def test_a_worker_that_tune_ended_too_soon_has_its_end_and_its_checkpoint(tmp_path):
     """Stopped at its last epoch it is complete, though it had no time to write that itself.
 
