@@ -35,6 +35,8 @@ def front_contenders(
         top: the most trials.
     """
     front, directions = front_trials(records, optimized), list(optimized.values())
+    if not front:
+        return [], []
     points = [record.scores(optimized) for record in front]
     columns = [
         scaled(values, direction)

@@ -336,6 +336,15 @@ def test_a_front_is_confirmed_wherever_it_is_read(sweep, folder):
     assert set(runs) < set(fresh_runs())
 
 
+def test_without_a_front_the_sweep_ends_as_without_a_confirmation(sweep, folder):
+    """With its table, and the trial that breaks the constraint least."""
+    bound = changed("track: [accuracy]", "track: [accuracy], constraints: [cost <= -1]", SEVERAL)
+    result = sweep(f"{bound}confirm: {{top: 3, repeats: 3}}\n")
+    assert result.exit_code == 3, result.output
+    assert "confirm needs a front of at least two trials, got 0 trials" in result.stderr
+    assert "comes closest" in result.stderr and (HOME / "trials.csv").exists()
+
+
 def test_an_engine_of_stages_is_refused(sweep, folder):
     """Its trainings do not depend on a seed."""
     text = """\

@@ -73,6 +73,13 @@ def test_the_extremes_are_trained_again_then_who_is_farthest(top, chosen):
     assert sorted([*chosen, *(one.trial for one in others)]) == [0, 1, 2, 3, 4]
 
 
+def test_without_a_front_no_trial_is_trained_again():
+    """Where all trials break a constraint, and where an objective of each is nan."""
+    infeasible = [replace(one, state=TrialState.INFEASIBLE) for one in searched()]
+    for records in ([], infeasible, searched([(0.9, float("nan"))])):
+        assert front_contenders(records, GOALS, 3) == ([], [])
+
+
 def test_the_front_is_that_of_the_means():
     """With Student's intervals over seeds; trial 5 loses to trial 2 in each objective."""
     end = ended()
