@@ -22,7 +22,7 @@ from ..selection.rules import At, Pick
 from ..selection.selection import Best, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import repicked
 from .annotation_file import annotated
-from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
+from .confirmation import confirmed_facts, confirmed_knee, front_end_facts, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal_block, params_line, ranked_rows, where
 from .manifest import Resolved
@@ -144,7 +144,11 @@ def _several_objectives(
     end = None if at is not None else stored_confirmation(home, records, resolved)
     records = records if at is None else repick_epochs(records, resolved)
     if resolved.is_picked:
-        best = _best(records, resolved, knee_of_front(end, resolved.pick))
+        best = (
+            _best(records, resolved, resolved.pick)
+            if end is None
+            else sweep_best(home, end, records, resolved)
+        )
         return _one(Chosen(best, records, resolved, None, confirmation=end), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
@@ -263,7 +267,8 @@ def knee_number(
     records: Sequence[TrialRecord], resolved: Resolved, end: AnyConfirmation | None = None
 ) -> int:
     """Return the number of the trial at the knee: that of the means, if the front was confirmed."""
-    return picked_trial(records, resolved.optimized, knee_of_front(end, "knee")).number
+    knee = confirmed_knee(end)
+    return picked_trial(records, resolved.optimized, "knee").number if knee is None else knee
 
 
 @dataclass(frozen=True)
