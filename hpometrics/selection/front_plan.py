@@ -95,21 +95,17 @@ class _FrontCourse:
         self._record, self._optimized = record, optimized
 
     def end(self, repeats: int, is_early: bool) -> FrontConfirmation:
-        """Return how it ended: after as many seeds as each member that did not fail has."""
+        """Return how it ended: after as many seeds as each member that is compared has."""
         record, failures = self._record, {}
         for trial in record.contenders:
             if reason := failure_of(record, trial, repeats, [*self._optimized]):
                 failures[trial] = reason
-        seeds = min(
-            (self._seeds_of(trial, repeats) for trial in record.contenders if trial not in failures),
-            default=0,
-        )
+        counts = {one: self._seeds_of(one, repeats) for one in record.contenders if one not in failures}
+        seeds = self._common_seeds(counts)
         compared: dict[int, Values] = {}
-        for trial in record.contenders:
-            if trial in failures:
-                continue
-            if seeds < LEAST_SEEDS:
-                failures[trial] = f"needs {LEAST_SEEDS} trainings to show how seeds vary, got {seeds}"
+        for trial, count in counts.items():
+            if (common := min(seeds, count)) < LEAST_SEEDS:
+                failures[trial] = f"needs {LEAST_SEEDS} trainings to show how seeds vary, got {common}"
             elif broken := broken_bounds(record, trial, seeds):
                 failures[trial] = broken
             else:
@@ -128,6 +124,12 @@ class _FrontCourse:
             reason="the time is up" if is_early else None,
             extended=len(looks) - 1,
         )
+
+    def _common_seeds(self, counts: Mapping[int, int]) -> int:
+        """Return the number of seeds that all have, except members that joined later and have too few."""
+        first = {one.trial for one in self._record.plans[0].contenders}
+        compared = [count for one, count in counts.items() if one in first or count >= LEAST_SEEDS]
+        return min(compared or counts.values(), default=0)
 
     def _looks(self) -> list[_Look]:
         """Return when members are compared: after the first plan, and after each that extends it."""
