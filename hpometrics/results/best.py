@@ -86,16 +86,22 @@ def best_text(
             home, records, resolved if at is None else replace(resolved, at=at), form, at
         )
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
-    end = stored_confirmation(home, records, resolved) if pick is None else None
+    confirmation = stored_confirmation(home, records, resolved)
+    end = confirmation if pick is None else None
     if end is not None:
         best = sweep_best(home, end, records, resolved)
     if metric is None and at is None:
-        confirmed = end is not None and level is None  # by fresh trainings, not by the two trained models
-        verdict = None if confirmed else _verdict(home, records, resolved, level, None)
+        if end is not None and level is not None:
+            raise ConfigError(
+                f"--interval compares two trainings of the search, but the confirmation of {directory} has "
+                f"fresh ones; remove --interval, or add --metric {resolved.metric} for the search"
+            )
+        verdict = None if end is not None else _verdict(home, records, resolved, level, None)
         chosen = Chosen(best, records, resolved, verdict, confirmation=end)
     else:
         optimum = Best.of(record_of(best, records), resolved.optimized)  # in the search, as all that it picks
         chosen = _chosen(home, records, resolved, metric, at, level, optimum)
+    chosen = replace(chosen, is_confirmed=confirmation is not None)
     if count is not None:
         return _many(chosen, resolved, directory, form, count)
     return _one(chosen, resolved, directory, form)
@@ -110,8 +116,9 @@ def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
 
 
 def _winner_lines(chosen: Chosen, resolved: Resolved, directory: Path) -> list[str]:
-    if chosen.confirmation is None and chosen.resolved.metric != resolved.metric:
-        return verdict_lines(chosen.verdict, chosen.records)  # a confirmation decides by the optimized metric
+    decided = chosen.is_confirmed or chosen.resolved.metric != resolved.metric
+    if chosen.confirmation is None and decided:  # a confirmation decides by the optimized metric alone
+        return verdict_lines(chosen.verdict, chosen.records)
     return winner_lines(
         chosen.confirmation, chosen.verdict, chosen.best, chosen.records, chosen.resolved, directory
     )
@@ -172,6 +179,7 @@ class Chosen:
         verdict: the verdict on the pick.
         lacking: trials that have no value of the metric, with the reason.
         confirmation: how the pick was confirmed, if it was.
+        is_confirmed: whether the sweep has a confirmation, of this pick or another one.
     """
 
     best: Best
@@ -181,6 +189,7 @@ class Chosen:
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
     confirmation: AnyConfirmation | None = None
+    is_confirmed: bool = False
 
 
 class NoneFeasible(NoFeasibleTrialError):

@@ -150,6 +150,19 @@ def test_the_best_is_of_the_fresh_trainings_wherever_it_is_read(sweep, folder):
     assert (lost.value, lost.epoch, lost.seed, lost.checkpoint) == (best["value"], None, None, None)
 
 
+def test_other_picks_beside_a_confirmation(sweep, folder):
+    """Without the advice to confirm; an interval of the search needs the name of its metric."""
+    assert sweep(CONFIRMED).exit_code == 0
+    for arguments in (("--at", "last"), ("--pick", "best"), ("--metric", "roc_auc", "--interval", "0.9")):
+        result = command("best", HOME, *arguments)
+        assert result.exit_code == 0 and "Verdict" in result.stdout, result.output
+        assert "hpometrics confirm" not in result.stdout
+    for form in ("text", "json"):
+        refused = command("best", HOME, "--interval", "0.9", "-f", form)
+        assert refused.exit_code == 2 and not refused.stdout
+        assert f"the confirmation of {HOME} has fresh ones" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 def test_workers_decide_what_one_does(sweep, folder, workers):
     """No training twice, and the same end to the last digit."""
