@@ -133,6 +133,11 @@ class ConfirmationRecord:
         numbers = range(1, seeds + 1)
         return [self.runs[trial, number] for number in numbers if (trial, number) in self.runs]
 
+    def seeds_of(self, trial: int, most: int) -> int:
+        """Return under how many of its first seeds, at most so many, a contender was trained."""
+        missing = (number for number in range(1, most + 1) if (trial, number) not in self.runs)
+        return next(missing, most + 1) - 1
+
 
 @dataclass(frozen=True)
 class Pair:

@@ -100,7 +100,7 @@ class _FrontCourse:
         for trial in record.contenders:
             if reason := failure_of(record, trial, repeats, [*self._optimized]):
                 failures[trial] = reason
-        counts = {one: self._seeds_of(one, repeats) for one in record.contenders if one not in failures}
+        counts = {one: record.seeds_of(one, repeats) for one in record.contenders if one not in failures}
         seeds = self._common_seeds(counts)
         compared: dict[int, Values] = {}
         for trial, count in counts.items():
@@ -144,11 +144,6 @@ class _FrontCourse:
     @property
     def _level(self) -> float:
         return self._record.plans[0].settings.level
-
-    def _seeds_of(self, trial: int, repeats: int) -> int:
-        """Return how many of its first seeds a member has been trained under."""
-        missing = (number for number in range(1, repeats + 1) if (trial, number) not in self._record.runs)
-        return next(missing, repeats + 1) - 1
 
     def _values(self, trial: int, seeds: int) -> Values:
         runs = self._record.runs_of(trial, seeds)

@@ -10,7 +10,6 @@ import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.selection.confirmation import FreshRun
-from hpometrics.selection.confirmation_plan import _are_few
 from hpometrics.selection.honest_value import (
     DRAWS,
     Draws,
@@ -18,6 +17,7 @@ from hpometrics.selection.honest_value import (
     Redraws,
     TrialDraws,
     _RunDraws,
+    are_few,
     honest_value,
     with_held_out,
 )
@@ -161,7 +161,7 @@ def test_rows_that_differ_cannot_be_drawn_together():
 )
 def test_rows_with_a_heavy_tail_must_be_many(rows, few):
     """25 for the square of their skewness."""
-    assert _are_few(rows.astype(float)) is few
+    assert are_few(rows.astype(float)) is few
 
 
 def test_the_draws_are_the_same_each_time():
