@@ -330,11 +330,11 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
     )
 
 
-def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
+def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> tuple[bool, float]:
     value, direction = record.picked_values.get(name), resolved.beside[name]
-    if value is None or isinstance(value, list):
-        return math.inf
-    return value if direction is None else direction.sort_key(value)
+    if value is None or isinstance(value, list) or math.isnan(value):
+        return True, 0.0
+    return False, value if direction is None else direction.sort_key(value)
 
 
 def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any]) -> list[TrialRecord]:
