@@ -265,6 +265,9 @@ def test_a_grid_that_has_no_end_is_refused():
         Space({"lr": Float(0, 1)}).grid()
     with pytest.raises(SpaceError, match="more than 100000 points"):
         Space({"a": Int(1, 1000), "b": Int(1, 1000)}).grid()
+    for endless in (Float(0, 1, step=1e-12), Normal(0, 1, step=1e-12)):  # a list of them fills the memory
+        with pytest.raises(SpaceError, match="more than 100000 points"):
+            Space({"x": endless}).grid()
 
 
 def test_the_fingerprint_follows_the_meaning():
