@@ -135,11 +135,10 @@ class _Mutation:
 
     def __call__(self) -> float:
         plain: Any = drawn(self.dimension)
-        if plain.log:
-            draw = plain.nearest(exp(random.uniform(log(plain.low), log(plain.high))))
-        else:
-            draw = plain.nearest(random.uniform(plain.low, plain.high))
-        value: float = value_of(self.dimension, draw)
+        reach = (plain.step or 0) / 2  # else both ends would be drawn half as often
+        low, high = plain.low - reach, plain.high + reach
+        draw = exp(random.uniform(log(low), log(high))) if plain.log else random.uniform(low, high)
+        value: float = value_of(self.dimension, plain.nearest(draw))
         return value
 
 
