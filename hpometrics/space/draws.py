@@ -214,7 +214,9 @@ def _choice_of(name: str, options: Sequence[Any], is_drawn: bool = True) -> tupl
     weights = list(counts.values()) if is_drawn and len(set(counts.values())) > 1 else None
     if all(map(is_scalar, options)):
         return name, Choice(list(distinct.values()), weights=weights)
-    bundles = {format_label(option): {name: option} for option in distinct.values()}
+    labels = [format_label(option) for option in distinct.values()]
+    labels = labels if len(set(labels)) == len(labels) else [*distinct]  # the text "null" beside None
+    bundles = {label: {name: option} for label, option in zip(labels, distinct.values(), strict=True)}
     return f"{name}_choice", Choice(bundles, weights=weights)
 
 
