@@ -83,6 +83,12 @@ def test_scales():
     assert Scale.LOGIT.interval(1.0, 0.1).high == 1
     assert Scale.LOG.interval(0.0, 0.1).low == 0
     assert Scale.IDENTITY.interval(0.0, 2.0).low == -2
+    for scale in (Scale.LOG, Scale.LOGIT):  # of a corrected value
+        below = scale.interval(-0.01, 0.05)
+        assert (below.value, below.low, below.high) == (0, 0, 0.05)
+    assert Scale.LOGIT.interval(1.01, 0.05).value == 1
+    tiny = Scale.LOG.interval(1e-6, 0.05)  # the logarithm of whose upper end no float could hold
+    assert (tiny.low, tiny.high) == (0, pytest.approx(0.05, rel=1e-3))
 
 
 @pytest.mark.parametrize("direction", [MAXIMIZE, MINIMIZE])
