@@ -185,7 +185,7 @@ class FreshRuns:
 
     def begin(self) -> None:
         """Write the plans, so that settings which change before the end extend them."""
-        if self._is_new:
+        if self.is_new:
             self.write(None)
 
     def write(self, end: AnyConfirmation | None) -> None:
@@ -261,8 +261,9 @@ class FreshRuns:
         It replaces plans under which nothing was compared yet.
         """
         plans = () if self.path is None else read_plans(self.path)
-        self._is_new = plan not in plans[-1:]
-        if not self._is_new:
+        self.is_new = plan not in plans[-1:]
+        """Whether settings or contenders differ from those of the confirmation in the directory."""
+        if not self.is_new:
             return plans
         while plans and not self._has_looked(plans):
             plans = plans[:-1]

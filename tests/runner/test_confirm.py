@@ -290,6 +290,19 @@ def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
         assert more.exit_code == 0 and decision()["extended"] == 1, more.output
 
 
+def test_settings_of_the_file_that_come_too_late_are_answered(sweep, folder):
+    """Once, by the run that reads them."""
+    said = "confirm  the changed settings have no effect: "
+    assert said not in sweep(changed("repeats: 4", "repeats: 3", CONFIRMED)).stderr
+    later = changed("repeats: 4, equivalence: 0", "repeats: 3, equivalence: 9", CONFIRMED)
+    expected = decision()
+    result = sweep(later)
+    assert result.exit_code == 0 and decision() == expected, result.output
+    reason = "the winner is decided" if expected["state"] == "decided" else "all seeds are trained; raise"
+    assert said + reason in result.stderr
+    assert said not in sweep(later, "-v").stderr
+
+
 def test_check_says_what_it_costs(sweep, folder):
     """The trainings come on top of the trials."""
     text = f"{SWEEP}confirm: true\n"
