@@ -31,6 +31,8 @@ CONFIRM_FILE = "confirm.json"
 CONFIRM = "confirm"
 """The folder of a trial's fresh runs, each in a folder with the number of its seed."""
 
+UNCORRECTED = "picking on these rows makes it look better than it is"
+"""The limit of a value whose rows were not kept."""
 _MOST_NEAR = 5
 _CHEAPER = 0.9
 
@@ -241,6 +243,11 @@ class HonestValue:
     held_out: Interval | None = None
     held_out_rows: int = 0
 
+    @property
+    def is_corrected(self) -> bool:
+        """Whether rows were kept, so that the value is corrected for picking, if only by 0."""
+        return UNCORRECTED not in self.limits
+
 
 @dataclass(frozen=True)
 class Confirmation:
@@ -360,7 +367,7 @@ class Confirmation:
         value = f"{interval.format(interval.value)} {self.metric}{ARROWS[self.direction]}"
         sure = f" ({100 * (1 - self.level):g}%: {interval.bounds})" if interval.high > interval.low else ""
         searched = f"the search had measured {interval.format(self.standing.search_value)}"
-        if honest.bias or not honest.limits:
+        if honest.is_corrected:
             words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"

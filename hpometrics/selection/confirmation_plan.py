@@ -18,6 +18,7 @@ from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, deviation, mean, number_in
 from .confirm_settings import LEAST_SEEDS, LUCK, ConfirmSettings
 from .confirmation import (
+    UNCORRECTED,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
@@ -442,7 +443,7 @@ class _Course:
         luck = self._redraws.luck(self._fresh(self._seeds_of(winner)))
         limits = []
         if luck is None:
-            limits.append("picking on these rows makes it look better than it is")
+            limits.append(UNCORRECTED)
         elif record.search is None:
             limits.append("this leaves out the luck of choosing the contenders")
         if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:

@@ -330,6 +330,13 @@ def test_an_engine_that_fixes_its_seed_stops_at_the_first_look():
     assert (end.state, len(end.looks), end.looks[0].pairs[0].level) == (ConfirmationState.SPENT, 1, 0.05)
 
 
+def test_rows_that_are_all_right_leave_nothing_to_correct():
+    """The value is that on new rows all the same: the search kept no rows, the fresh runs did."""
+    right = [FreshRun(1.0, np.ones((1, 40)), 0, "a")] * 4
+    end = ended({0: right, 1: right}, plans=[ConfirmSettings(2, 8)])
+    assert end.honest.bias == 0 and "expected of these params on new rows" in str(end)
+
+
 def test_values_that_do_not_vary_decide_for_these_rows_alone():
     """Of equal fresh runs without row values the better one wins, and the end says what that is worth."""
     values = {0: [0.9] * 3, 1: [0.8999] * 3}

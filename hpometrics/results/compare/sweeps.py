@@ -248,7 +248,7 @@ def _confirmation(rival: Outcome) -> Confirmation | None:
 def _expected(rival: Outcome) -> str:
     """Return the value of a winner on new rows with its interval, if that is known."""
     end = _confirmation(rival)
-    if end is None or end.honest is None or not end.honest.bias:
+    if end is None or end.honest is None or not end.honest.is_corrected:
         return "-"
     interval = end.honest.interval
     return f"{interval.format(interval.value)} ({interval.bounds})"
