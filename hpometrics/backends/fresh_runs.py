@@ -19,7 +19,7 @@ from ..metrics._device import world_size
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
-from ..records.trial_record import TrialRecord
+from ..records.trial_record import EpochRecord, TrialRecord
 from ..run.distributed import Ranks
 from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
@@ -41,7 +41,7 @@ from ..selection.confirmation_plan import Next, contenders_of, has_looked, plan_
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
-from ..selection.rules import At
+from ..selection.rules import At, violation_of
 from ..selection.selection import Best
 from ..space.draws import derive_seed
 
@@ -185,7 +185,7 @@ class FreshRuns:
 
     def begin(self) -> None:
         """Write the plans, so that settings which change before the end extend them."""
-        if self._is_new:
+        if self.is_new:
             self.write(None)
 
     def write(self, end: AnyConfirmation | None) -> None:
@@ -261,8 +261,9 @@ class FreshRuns:
         It replaces plans under which nothing was compared yet.
         """
         plans = () if self.path is None else read_plans(self.path)
-        self._is_new = plan not in plans[-1:]
-        if not self._is_new:
+        self.is_new = plan not in plans[-1:]
+        """Whether settings or contenders differ from those of the confirmation in the directory."""
+        if not self.is_new:
             return plans
         while plans and not self._has_looked(plans):
             plans = plans[:-1]
@@ -326,7 +327,7 @@ def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRu
     """
     values = [(epoch, epoch.number(spec.name)) for epoch in record.epochs]
     epochs = [epoch for epoch, value in values if math.isfinite(value)]
-    epochs = epochs[-1:] if spec.at is At.LAST else epochs
+    epochs = epochs[-1:] if spec.at is At.LAST else _least_violating(epochs, record.epoch, spec)
     if home is None or record.epoch not in [epoch.epoch for epoch in epochs]:
         return None
     stored = {(one.attempt, one.epoch): one for one in read_statistics(home)}
@@ -341,6 +342,15 @@ def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRu
     return _RowsOfRun(
         np.stack([one.values for one in own]), picked, own[0].digest, own[0].clustered, held_out
     )
+
+
+def _least_violating(epochs: Sequence[EpochRecord], picked: int | None, spec: RunSpec) -> list[EpochRecord]:
+    """Return the epochs that violate constraints least, among which a draw of rows picks by the metric."""
+    bounds = [bound for bound in spec.bounds if bound.name != spec.name]  # a draw changes the metric alone
+    violations = [violation_of(bounds, epoch.values) for epoch in epochs]
+    least = min(violations, default=0.0)
+    both = zip(epochs, violations, strict=True)
+    return [epoch for epoch, violation in both if violation == least or epoch.epoch == picked]
 
 
 def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:

@@ -22,7 +22,7 @@ from ..selection.rules import At, Pick
 from ..selection.selection import Best, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import repicked
 from .annotation_file import annotated
-from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
+from .confirmation import confirmed_facts, confirmed_knee, front_end_facts, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal_block, params_line, ranked_rows, where
 from .manifest import Resolved
@@ -86,16 +86,22 @@ def best_text(
             home, records, resolved if at is None else replace(resolved, at=at), form, at
         )
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
-    end = stored_confirmation(home, records, resolved) if pick is None else None
+    confirmation = stored_confirmation(home, records, resolved)
+    end = confirmation if pick is None else None
     if end is not None:
         best = sweep_best(home, end, records, resolved)
     if metric is None and at is None:
-        confirmed = end is not None and level is None  # by fresh trainings, not by the two trained models
-        verdict = None if confirmed else _verdict(home, records, resolved, level, None)
+        if end is not None and level is not None:
+            raise ConfigError(
+                f"--interval compares two trainings of the search, but the confirmation of {directory} has "
+                f"fresh ones; remove --interval, or add --metric {resolved.metric} for the search"
+            )
+        verdict = None if end is not None else _verdict(home, records, resolved, level, None)
         chosen = Chosen(best, records, resolved, verdict, confirmation=end)
     else:
         optimum = Best.of(record_of(best, records), resolved.optimized)  # in the search, as all that it picks
         chosen = _chosen(home, records, resolved, metric, at, level, optimum)
+    chosen = replace(chosen, is_confirmed=confirmation is not None)
     if count is not None:
         return _many(chosen, resolved, directory, form, count)
     return _one(chosen, resolved, directory, form)
@@ -110,8 +116,9 @@ def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
 
 
 def _winner_lines(chosen: Chosen, resolved: Resolved, directory: Path) -> list[str]:
-    if chosen.confirmation is None and chosen.resolved.metric != resolved.metric:
-        return verdict_lines(chosen.verdict, chosen.records)  # a confirmation decides by the optimized metric
+    decided = chosen.is_confirmed or chosen.resolved.metric != resolved.metric
+    if chosen.confirmation is None and decided:  # a confirmation decides by the optimized metric alone
+        return verdict_lines(chosen.verdict, chosen.records)
     return winner_lines(
         chosen.confirmation, chosen.verdict, chosen.best, chosen.records, chosen.resolved, directory
     )
@@ -144,7 +151,11 @@ def _several_objectives(
     end = None if at is not None else stored_confirmation(home, records, resolved)
     records = records if at is None else repick_epochs(records, resolved)
     if resolved.is_picked:
-        best = _best(records, resolved, knee_of_front(end, resolved.pick))
+        best = (
+            _best(records, resolved, resolved.pick)
+            if end is None
+            else sweep_best(home, end, records, resolved)
+        )
         return _one(Chosen(best, records, resolved, None, confirmation=end), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
@@ -168,6 +179,7 @@ class Chosen:
         verdict: the verdict on the pick.
         lacking: trials that have no value of the metric, with the reason.
         confirmation: how the pick was confirmed, if it was.
+        is_confirmed: whether the sweep has a confirmation, of this pick or another one.
     """
 
     best: Best
@@ -177,6 +189,7 @@ class Chosen:
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
     confirmation: AnyConfirmation | None = None
+    is_confirmed: bool = False
 
 
 class NoneFeasible(NoFeasibleTrialError):
@@ -263,7 +276,8 @@ def knee_number(
     records: Sequence[TrialRecord], resolved: Resolved, end: AnyConfirmation | None = None
 ) -> int:
     """Return the number of the trial at the knee: that of the means, if the front was confirmed."""
-    return picked_trial(records, resolved.optimized, knee_of_front(end, "knee")).number
+    knee = confirmed_knee(end)
+    return picked_trial(records, resolved.optimized, "knee").number if knee is None else knee
 
 
 @dataclass(frozen=True)

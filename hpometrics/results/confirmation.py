@@ -79,12 +79,12 @@ def sweep_best(
     Raises:
         NoFiniteValueError, ConfigError: as in `best_by`.
     """
-    if isinstance(end, FrontConfirmation):
-        return best_by(records, resolved.optimized, knee_of_front(end, resolved.pick))
-    if end is None:
+    knee = confirmed_knee(end, resolved.pick)
+    if knee is not None:
+        return _best_of(knee, records, resolved)
+    if end is None or isinstance(end, FrontConfirmation):
         return best_by(records, resolved.optimized, resolved.pick, resolved.unit)
-    record = next(record for record in records if record.number == end.winner)
-    best, winner = Best.of(record, resolved.optimized), end.standing
+    best, winner = _best_of(end.winner, records, resolved), end.standing
     fresh = [] if end.honest is None else fresh_runs(home, end, end.winner)
     if fresh:
         return best.trained_again(fresh)
@@ -115,11 +115,16 @@ def fresh_runs(home: RunDirectory, end: AnyConfirmation | None, trial: int) -> l
     return runs if is_whole else []
 
 
-def knee_of_front(end: AnyConfirmation | None, pick: Pick | str) -> Pick | str:
-    """Return the trial at the knee of a front that was trained again, if the knee is picked, else `pick`."""
-    if pick != "knee" or not isinstance(end, FrontConfirmation) or end.knee is None:
-        return pick
-    return end.knee
+def confirmed_knee(end: AnyConfirmation | None, pick: Pick | str = "knee") -> int | None:
+    """Return the trial at the knee of a front that was trained again, if the knee is picked.
+
+    New trials of the search may dominate it there, where its value and theirs contain luck.
+    """
+    return end.knee if pick == "knee" and isinstance(end, FrontConfirmation) else None
+
+
+def _best_of(trial: int, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+    return Best.of(next(one for one in records if one.number == trial), resolved.optimized)
 
 
 def confirmed_facts(home: RunDirectory, end: AnyConfirmation | None) -> dict[str, Any] | None:

@@ -175,10 +175,11 @@ def optimal_values(
     for name, direction in resolved.beside.items():
         if name not in names:
             note = _value_note(name, direction, resolved)
-            is_constant = len(trained) > 1 and all(one.get(name) == best.values.get(name) for one in trained)
+            picked = best.values.get(name)
+            is_constant = len(trained) > 1 and all(one.get(name, math.nan) == picked for one in trained)
             each = "each trial" if len(trained) > 2 else "both trials"
             note += f"  (the same in {each})" if is_constant else ""
-            values.append((name, number(best.values.get(name)), note))
+            values.append((name, number(picked), note))
     return values
 
 
@@ -330,11 +331,11 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
     )
 
 
-def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
+def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> tuple[bool, float]:
     value, direction = record.picked_values.get(name), resolved.beside[name]
-    if value is None or isinstance(value, list):
-        return math.inf
-    return value if direction is None else direction.sort_key(value)
+    if value is None or isinstance(value, list) or math.isnan(value):
+        return True, 0.0
+    return False, value if direction is None else direction.sort_key(value)
 
 
 def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any]) -> list[TrialRecord]:

@@ -74,12 +74,14 @@ def rescore(
     rescored: dict[int, TrialRecord] = {}
     lacking: dict[int, str] = {}
     for record in trained:
+        if _has(record, request.name):
+            continue
         try:
             epochs = rescorer.rescore(home.trial(record.number), record.epochs)
             rescored[record.number] = replace(record, epochs=epochs)
         except NotKeptError as err:
             lacking[record.number] = str(err)
-    if lacking and not rescored:
+    if len(lacking) == len(trained):
         number, why = next(iter(lacking.items()))
         raise NotKeptError(f"{home.path}: trial {number}: {why}")
     return RescoredTrials(request, [rescored.get(record.number, record) for record in records], lacking)

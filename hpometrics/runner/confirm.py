@@ -28,6 +28,7 @@ from ..results.confirmation import read_confirmation
 from ..results.run_directory import RunDirectory
 from ..run.trials import Trials
 from ..selection.confirm_settings import ConfirmSettings
+from ..selection.confirmation import Confirmation, ConfirmationState
 from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
 from .context import SweepContext
@@ -57,6 +58,7 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
         KeyboardInterrupt: after the run that it struck is recorded as interrupted.
     """
     runs = _fresh_runs(context)
+    before = read_confirmation(context.directory) if runs.is_new else None
     runs.begin()
     missing = len(runs.following().missing)
     if missing:
@@ -70,6 +72,10 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
         else:
             end = _work(context, runs, leads=True, pool=pool)
     runs.write(end)
+    if end == before and end.reason is None:
+        is_decided = isinstance(end, Confirmation) and end.state is ConfirmationState.DECIDED
+        why = "the winner is decided" if is_decided else "all seeds are trained; raise confirm.repeats"
+        context.say(f"confirm  the changed settings have no effect: {why}")
     return end
 
 

@@ -31,6 +31,8 @@ CONFIRM_FILE = "confirm.json"
 CONFIRM = "confirm"
 """The folder of a trial's fresh runs, each in a folder with the number of its seed."""
 
+UNCORRECTED = "picking on these rows makes it look better than it is"
+"""The limit of a value whose rows were not kept."""
 _MOST_NEAR = 5
 _CHEAPER = 0.9
 
@@ -132,6 +134,11 @@ class ConfirmationRecord:
         """Return the runs of a contender up to a seed, as far as they ended."""
         numbers = range(1, seeds + 1)
         return [self.runs[trial, number] for number in numbers if (trial, number) in self.runs]
+
+    def seeds_of(self, trial: int, most: int) -> int:
+        """Return under how many of its first seeds, at most so many, a contender was trained."""
+        missing = (number for number in range(1, most + 1) if (trial, number) not in self.runs)
+        return next(missing, most + 1) - 1
 
 
 @dataclass(frozen=True)
@@ -235,6 +242,11 @@ class HonestValue:
     limits: tuple[str, ...] = ()
     held_out: Interval | None = None
     held_out_rows: int = 0
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether rows were kept, so that the value is corrected for picking, if only by 0."""
+        return UNCORRECTED not in self.limits
 
 
 @dataclass(frozen=True)
@@ -355,7 +367,7 @@ class Confirmation:
         value = f"{interval.format(interval.value)} {self.metric}{ARROWS[self.direction]}"
         sure = f" ({100 * (1 - self.level):g}%: {interval.bounds})" if interval.high > interval.low else ""
         searched = f"the search had measured {interval.format(self.standing.search_value)}"
-        if honest.bias or not honest.limits:
+        if honest.is_corrected:
             words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"

@@ -16,8 +16,9 @@ import numpy as np
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, deviation, mean, number_in
-from .confirm_settings import LUCK, ConfirmSettings
+from .confirm_settings import LEAST_SEEDS, LUCK, ConfirmSettings
 from .confirmation import (
+    UNCORRECTED,
     Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
@@ -29,14 +30,13 @@ from .confirmation import (
     Pair,
     Standing,
 )
-from .honest_value import Redraws, honest_value, with_held_out
+from .honest_value import Redraws, are_few, honest_value, with_held_out
 from .intervals import Scale
 from .selection import ranked
 from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
 
 End = TypeVar("End")
 
-_ROWS_FOR_SKEWNESS = 25
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
     0.01: (0.01, 0.0055, 0.0039),
@@ -122,7 +122,10 @@ def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next
             is_over = False
             while not is_over:
                 if missing := course.missing(moment.seeds):
-                    return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
+                    if not record.timed_out:
+                        return Next(missing)
+                    course.replace_failed_leader(moment, plan.settings)
+                    return Next(end=course.end(timed_out=True))
                 is_over = course.look(moment, plan.settings)
             if course.settled:
                 break
@@ -233,7 +236,7 @@ class _Course:
         failed, self._failed = self._failed, {}
         look = Look(moment.seeds, leader, tuple(pairs), equivalence, may_lose, failed, seeds_matter)
         self._looks.append(look)
-        if moment.decides:
+        if moment.decides or not still_in:
             self._settle(look, bool(still_in))
         return not returning
 
@@ -265,6 +268,18 @@ class _Course:
         for trial in trials:
             self._alive.append(trial)
             del self._beaten_at[trial], self._left_at[trial], self._reasons[trial]
+
+    def replace_failed_leader(self, moment: _Moment, settings: ConfirmSettings) -> None:
+        """Compare the others over the seeds that all have, if the leader of the last look failed since."""
+        looks, most = len(self._looks), self._repeats
+        leader = self._looks[-1].leader if looks else None
+        if leader is None or (leader in self._alive and not failure_of(self._record, leader, most)):
+            return
+        self._alive = [trial for trial in self._alive if self._record.seeds_of(trial, most) >= LEAST_SEEDS]
+        self._drop_failed(most)
+        while len(self._looks) == looks and not self.settled:
+            seeds = min((self._record.seeds_of(trial, most) for trial in self._alive), default=0)
+            self.look(moment._replace(seeds=seeds, decides=False), settings)
 
     def end(self, timed_out: bool = False) -> Confirmation:
         """Return how it ended."""
@@ -428,12 +443,12 @@ class _Course:
         luck = self._redraws.luck(self._fresh(self._seeds_of(winner)))
         limits = []
         if luck is None:
-            limits.append("picking on these rows makes it look better than it is")
+            limits.append(UNCORRECTED)
         elif record.search is None:
             limits.append("this leaves out the luck of choosing the contenders")
         if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:
             limits.append(f"rows of {count} ids: intervals from fewer than {LEAST_CLUSTERS} are rough")
-        elif luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
+        elif luck is not None and record.scale is not Scale.LOGIT and are_few(runs[0].picked_rows):
             limits.append("few rows for this metric, so the interval may be too short")
         scale, clustered, level = record.scale, record.clustered, self._level
         honest = honest_value(
@@ -469,19 +484,6 @@ class _Course:
                 key=lambda one: (one.trial != winner, key(math.nan if one.mean is None else one.mean)),
             )
         )
-
-
-def _are_few(rows: np.ndarray) -> bool:
-    """Check whether rows are too few for their skewness; values from 0 to 1 have their scale for that.
-
-    Source: Cochran 1977, Sampling Techniques, section 2.15.
-    """
-    above = rows - rows.mean()
-    variance = float(np.square(above).mean())
-    if not variance:
-        return False
-    skewness = float((above**3).mean()) / variance**1.5
-    return bool(len(rows) < _ROWS_FOR_SKEWNESS * skewness**2)
 
 
 def _table(runs: Sequence[FreshRun]) -> np.ndarray | None:

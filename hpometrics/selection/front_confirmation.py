@@ -102,7 +102,8 @@ class FrontConfirmation:
         seeds = max((member.seeds for member in self.members), default=0)
         head = f"Front of {' and '.join(self.objectives)} after {plural(seeds, 'fresh training')} of each"
         if not self.front:
-            return [f"{head}: every trial failed or broke a constraint; the search's front is unconfirmed"]
+            reason = self.reason or "every trial failed or broke a constraint"
+            return [f"{head}: {reason}; the search's front is unconfirmed"]
         titles = [f"{name}{ARROWS[direction]}" for name, direction in self.objectives.items()]
         rows = [["trial", *titles, ""], *(self._row(member) for member in self.members)]
         table = aligned(rows).splitlines()

@@ -35,6 +35,8 @@ def front_contenders(
         top: the most trials.
     """
     front, directions = front_trials(records, optimized), list(optimized.values())
+    if not front:
+        return [], []
     points = [record.scores(optimized) for record in front]
     columns = [
         scaled(values, direction)
@@ -93,21 +95,17 @@ class _FrontCourse:
         self._record, self._optimized = record, optimized
 
     def end(self, repeats: int, is_early: bool) -> FrontConfirmation:
-        """Return how it ended: after as many seeds as each member that did not fail has."""
+        """Return how it ended: after as many seeds as each member that is compared has."""
         record, failures = self._record, {}
         for trial in record.contenders:
             if reason := failure_of(record, trial, repeats, [*self._optimized]):
                 failures[trial] = reason
-        seeds = min(
-            (self._seeds_of(trial, repeats) for trial in record.contenders if trial not in failures),
-            default=0,
-        )
+        counts = {one: record.seeds_of(one, repeats) for one in record.contenders if one not in failures}
+        seeds = self._common_seeds(counts)
         compared: dict[int, Values] = {}
-        for trial in record.contenders:
-            if trial in failures:
-                continue
-            if seeds < LEAST_SEEDS:
-                failures[trial] = f"needs {LEAST_SEEDS} trainings to show how seeds vary, got {seeds}"
+        for trial, count in counts.items():
+            if (common := min(seeds, count)) < LEAST_SEEDS:
+                failures[trial] = f"needs {LEAST_SEEDS} trainings to show how seeds vary, got {common}"
             elif broken := broken_bounds(record, trial, seeds):
                 failures[trial] = broken
             else:
@@ -127,6 +125,12 @@ class _FrontCourse:
             extended=len(looks) - 1,
         )
 
+    def _common_seeds(self, counts: Mapping[int, int]) -> int:
+        """Return the number of seeds that all have, except members that joined later and have too few."""
+        first = {one.trial for one in self._record.plans[0].contenders}
+        compared = [count for one, count in counts.items() if one in first or count >= LEAST_SEEDS]
+        return min(compared or counts.values(), default=0)
+
     def _looks(self) -> list[_Look]:
         """Return when members are compared: after the first plan, and after each that extends it."""
         looks: list[_Look] = []
@@ -140,11 +144,6 @@ class _FrontCourse:
     @property
     def _level(self) -> float:
         return self._record.plans[0].settings.level
-
-    def _seeds_of(self, trial: int, repeats: int) -> int:
-        """Return how many of its first seeds a member has been trained under."""
-        missing = (number for number in range(1, repeats + 1) if (trial, number) not in self._record.runs)
-        return next(missing, repeats + 1) - 1
 
     def _values(self, trial: int, seeds: int) -> Values:
         runs = self._record.runs_of(trial, seeds)

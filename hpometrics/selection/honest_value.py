@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 DRAWS = 200
 _SHARE = 0.632
 """A draw with replacement holds this share of the rows (Efron 1983, JASA 78(382))."""
+_ROWS_FOR_SKEWNESS = 25
 
 
 class Redraws:
@@ -285,6 +286,19 @@ def with_held_out(
     table = TwoWay.of(np.stack(tables), few) if paired else TwoWay.of_seeds(values)
     interval = scale.interval(math.fsum(values) / len(values), table.half_width(level))
     return replace(honest, held_out=interval, held_out_rows=table.rows)
+
+
+def are_few(rows: Array) -> bool:
+    """Check whether rows are too few for their skewness; values from 0 to 1 have their scale for that.
+
+    Source: Cochran 1977, Sampling Techniques, section 2.15.
+    """
+    above = rows - rows.mean()
+    variance = float(np.square(above).mean())
+    if not variance:
+        return False
+    skewness = float((above**3).mean()) / variance**1.5
+    return bool(len(rows) < _ROWS_FOR_SKEWNESS * skewness**2)
 
 
 def _winners(trials: Mapping[int, TrialDraws], contenders: Array | None) -> list[int]:

@@ -24,6 +24,7 @@ _HOW = {
 }
 
 _MOST_PLACES, _LARGE = 8, 1e9  # beyond them, values are printed with an exponent
+_LARGEST_EXPONENT = 700  # of e, which a float holds
 _NOW = {"drawn": "kept"}  # names in files of earlier versions
 
 
@@ -84,14 +85,15 @@ class Scale(StrEnum):
         >>> print(Scale.LOG.interval(0.11, 0.02))
         0.110, 0.092 .. 0.132
         """
-        inside = 0 < value < (1 if self is Scale.LOGIT else math.inf)
-        if self is Scale.LOG and inside:
+        low = -math.inf if self is Scale.IDENTITY else 0.0
+        high = 1.0 if self is Scale.LOGIT else math.inf
+        value = min(max(value, low), high)  # a corrected value may lie outside
+        inside = 0 < value < high
+        if self is Scale.LOG and inside and half < _LARGEST_EXPONENT * value:
             return Interval(value, value * math.exp(-half / value), value * math.exp(half / value))
         if self is Scale.LOGIT and inside:
             middle, reach = math.log(value / (1 - value)), half / (value * (1 - value))
             return Interval(value, _logistic(middle - reach), _logistic(middle + reach))
-        low = -math.inf if self is Scale.IDENTITY else 0.0
-        high = 1.0 if self is Scale.LOGIT else math.inf
         return Interval(value, max(low, value - half), min(high, value + half))
 
 

@@ -204,8 +204,8 @@ def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRe
 
 
 def median_record(records: Sequence[TrialRecord], direction: Direction) -> TrialRecord:
-    """Return the complete trial whose value is the median; of two in the middle the worse."""
-    order = ranked(records, direction)
+    """Return the trial whose value is the median, feasible or not; of two in the middle the worse."""
+    order = sorted(records, key=lambda record: (direction.sort_key(value_of(record)), record.number))
     return order[len(order) // 2]
 
 

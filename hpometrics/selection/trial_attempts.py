@@ -116,7 +116,8 @@ def repicked(
 ) -> TrialRecord:
     """Pick the epoch of a trial again, by other metrics, bounds or another rule; its repeats are left out.
 
-    A checkpoint belongs to one epoch, so it is left out if another one is picked.
+    A checkpoint belongs to one epoch, so it is left out if another one is picked. Params are those in force
+    at that epoch.
     """
     direction, *others = optimized.values()
     picker = Picker(direction, at, others=others)
@@ -130,7 +131,9 @@ def repicked(
         return replace(record, value=None, epoch=None, checkpoint=None)
     picked = record.epochs[picker.index].epoch
     checkpoint = record.checkpoint if picked == record.epoch else None
-    return apply_constraints(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
+    params = record.params_at(picked)
+    record = replace(record, params=params, value=picker.value, epoch=picked, checkpoint=checkpoint)
+    return apply_constraints(record, bounds)
 
 
 @dataclass

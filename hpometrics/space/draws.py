@@ -135,11 +135,10 @@ class _Mutation:
 
     def __call__(self) -> float:
         plain: Any = drawn(self.dimension)
-        if plain.log:
-            draw = plain.nearest(exp(random.uniform(log(plain.low), log(plain.high))))
-        else:
-            draw = plain.nearest(random.uniform(plain.low, plain.high))
-        value: float = value_of(self.dimension, draw)
+        reach = (plain.step or 0) / 2  # else both ends would be drawn half as often
+        low, high = plain.low - reach, plain.high + reach
+        draw = exp(random.uniform(log(low), log(high))) if plain.log else random.uniform(low, high)
+        value: float = value_of(self.dimension, plain.nearest(draw))
         return value
 
 
@@ -215,7 +214,9 @@ def _choice_of(name: str, options: Sequence[Any], is_drawn: bool = True) -> tupl
     weights = list(counts.values()) if is_drawn and len(set(counts.values())) > 1 else None
     if all(map(is_scalar, options)):
         return name, Choice(list(distinct.values()), weights=weights)
-    bundles = {format_label(option): {name: option} for option in distinct.values()}
+    labels = [format_label(option) for option in distinct.values()]
+    labels = labels if len(set(labels)) == len(labels) else [*distinct]  # the text "null" beside None
+    bundles = {label: {name: option} for label, option in zip(labels, distinct.values(), strict=True)}
     return f"{name}_choice", Choice(bundles, weights=weights)
 
 

@@ -130,13 +130,13 @@ class Space:
             SpaceError: a dimension is continuous, or there are more than 100000 points.
         """
         searched = [name for name in self._order if not isinstance(self.dimensions[name], Value)]
+        for one in self.dimensions.values():
+            if isinstance(one, (Float, Normal)) and one.step is not None:
+                _check_count((one.high - one.low) / one.step)
         points = []
         for point in self._points(searched, {}):
             points.append(self._stored({name: point[name] for name in self.dimensions if name in point}))
-            if len(points) > _MOST_POINTS:
-                raise SpaceError(
-                    f"the grid of this space has more than {_MOST_POINTS} points; increase a step"
-                )
+            _check_count(len(points))
         return points
 
     def to_ray(self) -> dict[str, Any]:
@@ -221,6 +221,11 @@ class Space:
 
     def _constants(self) -> dict[str, Any]:
         return {name: d.value for name, d in self.dimensions.items() if isinstance(d, Value)}
+
+
+def _check_count(points: float) -> None:
+    if points > _MOST_POINTS:
+        raise SpaceError(f"the grid of this space has more than {_MOST_POINTS} points; increase a step")
 
 
 def _as_dimension(name: object, dimension: object) -> Dimension:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from array import array
 from collections import deque
 from collections.abc import Hashable, Mapping, MutableSequence
@@ -14,11 +15,12 @@ from .._redaction import excerpt
 from ..exceptions import SpaceError
 
 Scalar = str | int | float | bool | None
+_LARGEST = sys.float_info.max
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Check whether a value is a finite int or float; a bool is not."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Check whether a value is a finite float, or an int that a float can hold; a bool is not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def is_whole(value: object) -> TypeGuard[int]:

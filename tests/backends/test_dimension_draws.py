@@ -120,6 +120,9 @@ def test_options_that_ray_tune_lists_several_times_are_weighted():
             "d": Choice([1, 2]),
         }
     )
+    alike = Space.from_ray({"e": tune.choice(["null", None, None, [1]])}).dimensions["e_choice"]
+    options = {'"null"': {"e": "null"}, "null": {"e": None}, "[1]": {"e": [1]}}
+    assert alike == Choice(options, weights=[1, 2, 1])
 
 
 @pytest.mark.ray

@@ -3,16 +3,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sample_records import written
+from sample_records import trial, written
+from sample_sweeps import changed
 from terminals import on_terminal
 
 from hpometrics.cli.main import main
 from hpometrics.cli.results import STATES
-from hpometrics.records.trial_record import TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialState
 
 
 @pytest.fixture
@@ -66,6 +69,18 @@ def test_the_table_has_every_trial(home):
 def test_a_metric_sorts_best_first_all_else_smallest_first(home, column, order):
     """What a trial does not have comes last; equals stay in order."""
     assert numbers(home, "--sort", column) == order
+
+
+def test_a_value_without_a_direction_sorts_smallest_first(tmp_path):
+    """One that is nan, in any place, comes last, as one that is missing."""
+    for values in ([3.0, math.nan, 1.0], [math.nan, 3.0, 1.0]):
+        records = [
+            replace(trial(number, [0.5]), epochs=(EpochRecord(0, {"roc_auc": 0.5, "gnorm": value}),))
+            for number, value in enumerate(values)
+        ]
+        home = written(tmp_path, [*records, trial(3, [0.5])], changed("track: [accuracy]", "track: [gnorm]"))
+        order = numbers(home, "--sort", "gnorm")
+        assert order == [2, values.index(3.0), 1 - values.index(3.0), 3]
 
 
 @pytest.mark.parametrize(("column", "cells"), [("epoch", "0 1 2 -"), ("seconds", None), ("cost", None)])

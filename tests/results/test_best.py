@@ -14,13 +14,19 @@ from click.testing import CliRunner, Result
 from sample_records import FOUR, trial, written
 from sample_sweeps import SEVERAL, SWEEP, changed
 
+from hpometrics import MAXIMIZE, MINIMIZE
+from hpometrics.backends.fresh_runs import write_confirmation
 from hpometrics.cli.main import main
 from hpometrics.config.document import parse_value
-from hpometrics.records.trial_record import TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialState
+from hpometrics.selection.confirmation import CONFIRM_FILE
+from hpometrics.selection.front_confirmation import FrontConfirmation, FrontMember
+from hpometrics.selection.intervals import Interval
 
 INFEASIBLE = replace(trial(5, [0.99], TrialState.INFEASIBLE, lr=0.5), reason="accuracy 0.89 > 0.75")
 BOUND = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
 FIXED = changed("output: binary}", "output: binary, params: {token: {secret: HUB_TOKEN}}}")
+GOALS = {"roc_auc": MAXIMIZE, "cost": MINIMIZE}
 
 
 def best(*arguments: str) -> Result:
@@ -138,6 +144,37 @@ def test_of_several_objectives_there_is_no_order(sweep, folder):
     assert "--pick knee" in best("-f", "args").stderr
     assert best("-f", "args", "--pick", "knee").stdout.startswith("--size ")
     assert len(json.loads(best("-k", "2", "--metric", "accuracy", "--json").stdout)) == 2
+
+
+def test_a_confirmed_knee_stays_the_knee_when_a_later_trial_dominates_it(tmp_path, monkeypatch):
+    """The search went on: by its values, lucky ones, the knee of the means is not on its front any more."""
+    monkeypatch.chdir(tmp_path)
+    points = {0: (0.9, 9.0), 1: (0.5, 1.0), 2: (0.8, 3.0), 3: (0.85, 2.0)}
+    records = [
+        replace(trial(number, [auc]), epochs=(EpochRecord(0, {"roc_auc": auc, "cost": cost}),))
+        for number, (auc, cost) in points.items()
+    ]
+    home = written(tmp_path / "run", records, f"{SEVERAL}confirm: {{top: 3, repeats: 3}}\n")
+    members = tuple(
+        FrontMember(
+            number,
+            points[number][0],
+            dict(zip(GOALS, [Interval(one, one - 0.1, one + 0.1) for one in points[number]], strict=True)),
+            dict.fromkeys(GOALS, 0.01),
+            3,
+            1.0,
+            on_front=True,
+        )
+        for number in (0, 2, 1)
+    )
+    end = FrontConfirmation(GOALS, members, knee=2, level=0.05, trainings=9, planned=9)
+    write_confirmation(home / CONFIRM_FILE, [], end)
+    facts = json.loads(best("--json").stdout)
+    assert (facts["knee"], [one["trial"] for one in facts["front"]]) == (2, [0, 3, 1])
+    assert json.loads(best("--pick", "knee", "--json").stdout)["trial"] == 2
+    assert "  the knee\n" in best().stdout
+    status = CliRunner().invoke(main, ["status", "run", "--json"])
+    assert json.loads(status.stdout)["best"]["trial"] == 2
 
 
 @pytest.mark.parametrize(

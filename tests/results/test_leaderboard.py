@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from sample_sweeps import changed, plan_of
@@ -107,6 +108,9 @@ def test_a_value_that_all_trials_share_is_marked():
     assert whole.endswith("accuracy: 1   (maximize)  (the same in each trial)")
     assert optimal_block(best, trials[1:], RESOLVED).endswith("(maximize)  (the same in both trials)")
     assert optimal_block(best, trials[2:], RESOLVED).endswith("accuracy: 1   (maximize)")
+    unmeasured = [replace(one, epochs=(EpochRecord(0, {"roc_auc": one.value}),)) for one in trials]
+    best = best_by(unmeasured, RESOLVED.optimized)
+    assert optimal_block(best, unmeasured, RESOLVED).endswith("accuracy: -   (maximize)")
 
 
 def test_best_yaml_is_what_the_engine_takes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.cli.main import main
 from hpometrics.exceptions import ConfigError
-from hpometrics.records.trial_record import TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.best import best_text, optimized_by, picks_by_metric, repick_epochs
 from hpometrics.results.manifest import resolve
 from hpometrics.results.rescoring import parse_request
@@ -75,6 +76,13 @@ def test_a_trial_that_keeps_nothing_is_left_out_by_name(swept, folder):
     swept(ACCURACY)
     (folder / "runs" / "sweep" / "trials" / "0001" / "statistics.jsonl").unlink()
     assert "left out: trial 1: epoch 0 has no stored statistics" in best("--metric", "mcc").stdout
+
+
+def test_a_trial_that_has_the_values_needs_no_statistics(tmp_path):
+    """Beside one that has neither, which is left out."""
+    both = [replace(trial(0, [0.5]), epochs=(EpochRecord(0, {"roc_auc": 0.5, "mcc": 0.4}),)), trial(1, [0.9])]
+    facts = json.loads(best_text(written(tmp_path, both), "json", metric="mcc"))
+    assert (facts["trial"], facts["value"], list(facts["left_out"])) == (0, 0.4, ["1"])
 
 
 def test_another_rule_needs_the_record_alone(home):

@@ -156,6 +156,19 @@ def test_the_best_is_of_the_fresh_trainings_wherever_it_is_read(sweep, folder):
     assert (lost.value, lost.epoch, lost.seed, lost.checkpoint) == (best["value"], None, None, None)
 
 
+def test_other_picks_beside_a_confirmation(sweep, folder):
+    """Without the advice to confirm; an interval of the search needs the name of its metric."""
+    assert sweep(CONFIRMED).exit_code == 0
+    for arguments in (("--at", "last"), ("--pick", "best"), ("--metric", "roc_auc", "--interval", "0.9")):
+        result = command("best", HOME, *arguments)
+        assert result.exit_code == 0 and "Verdict" in result.stdout, result.output
+        assert "hpometrics confirm" not in result.stdout
+    for form in ("text", "json"):
+        refused = command("best", HOME, "--interval", "0.9", "-f", form)
+        assert refused.exit_code == 2 and not refused.stdout
+        assert f"the confirmation of {HOME} has fresh ones" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 def test_workers_decide_what_one_does(sweep, folder, workers):
     """No training twice, and the same end to the last digit."""
@@ -310,6 +323,19 @@ def test_settings_that_come_too_late_are_refused(sweep, folder, flag, value):
         assert more.exit_code == 0 and decision()["extended"] == 1, more.output
 
 
+def test_settings_of_the_file_that_come_too_late_are_answered(sweep, folder):
+    """Once, by the run that reads them."""
+    said = "confirm  the changed settings have no effect: "
+    assert said not in sweep(changed("repeats: 4", "repeats: 3", CONFIRMED)).stderr
+    later = changed("repeats: 4, equivalence: 0", "repeats: 3, equivalence: 9", CONFIRMED)
+    expected = decision()
+    result = sweep(later)
+    assert result.exit_code == 0 and decision() == expected, result.output
+    reason = "the winner is decided" if expected["state"] == "decided" else "all seeds are trained; raise"
+    assert said + reason in result.stderr
+    assert said not in sweep(later, "-v").stderr
+
+
 def test_check_says_what_it_costs(sweep, folder):
     """The trainings come on top of the trials."""
     text = f"{SWEEP}confirm: true\n"
@@ -367,6 +393,15 @@ def test_a_front_is_confirmed_wherever_it_is_read(sweep, folder):
     more = command("confirm", HOME, "--repeats", 4, "-q")
     assert more.exit_code == 0 and "after 4 fresh trainings" in more.stdout, more.output
     assert set(runs) < set(fresh_runs())
+
+
+def test_without_a_front_the_sweep_ends_as_without_a_confirmation(sweep, folder):
+    """With its table, and the trial that breaks the constraint least."""
+    bound = changed("track: [accuracy]", "track: [accuracy], constraints: [cost <= -1]", SEVERAL)
+    result = sweep(f"{bound}confirm: {{top: 3, repeats: 3}}\n")
+    assert result.exit_code == 3, result.output
+    assert "confirm needs a front of at least two trials, got 0 trials" in result.stderr
+    assert "comes closest" in result.stderr and (HOME / "trials.csv").exists()
 
 
 def test_an_engine_of_stages_is_refused(sweep, folder):

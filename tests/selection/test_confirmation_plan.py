@@ -252,6 +252,31 @@ def test_those_that_left_are_back_when_all_others_fail():
     assert (end.state, end.winner, end.honest is None) == ("decided", 2, False)
 
 
+def test_a_leader_that_failed_does_not_win_when_the_time_is_up():
+    """The others are compared over the seeds that they have; only who is left alone has won."""
+    rows = np.random.default_rng(0).random(50)
+    plans = [ConfirmSettings(3, 8, equivalence=0)]
+
+    def late(*values):
+        runs = [
+            [
+                FreshRun(value + rows.mean(), (value + rows)[None], 0, "rows") if value else FreshRun(None)
+                for value in ours
+            ]
+            for ours in values
+        ]
+        return ended(dict(enumerate(runs)), plans=plans, timed_out=True)
+
+    first, second = [*LEADER_FAILS[0][:4], None], LEADER_FAILS[1][:4]
+    alone = late(first, [*second, None], [0.8, 0.81, 0.79, 0.82])
+    assert (alone.winner, alone.state, alone.standing.seeds) == (2, "decided", 4)
+    assert "  trial 0 left: failed at seed 5: its value is None" in alone.lines() and alone.honest is not None
+    close = late(first, [*second, 0.94], [0.935, 0.947, 0.926, 0.957])
+    assert (close.winner, close.state) == (1, "spent")
+    assert [(look.seeds, look.leader) for look in close.looks] == [(4, 0), (5, 1)]
+    assert [pair.trial for pair in close.open_pairs] == [2] and "still in: 2; out: 0" in str(close)
+
+
 def test_rows_that_differ_between_seeds_are_named():
     """As of a loader that shuffles: the variance of rows is left out, and the last block says so."""
     random = np.random.default_rng(0)
@@ -303,6 +328,13 @@ def test_an_engine_that_fixes_its_seed_stops_at_the_first_look():
     even = [FreshRun(float(rows.mean()), rows[None][:, ::-1], 0, "a")] * 4
     end = ended({0: same, 1: even}, plans=[ConfirmSettings(2, 8)])
     assert (end.state, len(end.looks), end.looks[0].pairs[0].level) == (ConfirmationState.SPENT, 1, 0.05)
+
+
+def test_rows_that_are_all_right_leave_nothing_to_correct():
+    """The value is that on new rows all the same: the search kept no rows, the fresh runs did."""
+    right = [FreshRun(1.0, np.ones((1, 40)), 0, "a")] * 4
+    end = ended({0: right, 1: right}, plans=[ConfirmSettings(2, 8)])
+    assert end.honest.bias == 0 and "expected of these params on new rows" in str(end)
 
 
 def test_values_that_do_not_vary_decide_for_these_rows_alone():

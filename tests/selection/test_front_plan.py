@@ -73,6 +73,13 @@ def test_the_extremes_are_trained_again_then_who_is_farthest(top, chosen):
     assert sorted([*chosen, *(one.trial for one in others)]) == [0, 1, 2, 3, 4]
 
 
+def test_without_a_front_no_trial_is_trained_again():
+    """Where all trials break a constraint, and where an objective of each is nan."""
+    infeasible = [replace(one, state=TrialState.INFEASIBLE) for one in searched()]
+    for records in ([], infeasible, searched([(0.9, float("nan"))])):
+        assert front_contenders(records, GOALS, 3) == ([], [])
+
+
 def test_the_front_is_that_of_the_means():
     """With Student's intervals over seeds; trial 5 loses to trial 2 in each objective."""
     end = ended()
@@ -156,9 +163,26 @@ def test_when_the_time_is_up_the_seeds_that_all_have_count():
     end = plan_front(late, GOALS).end
     assert end.reason == "the time is up" and end.knee is None
     assert end.members[0].reason == "needs 3 trainings to show how seeds vary, got 2"
+    assert str(end).endswith(": the time is up; the search's front is unconfirmed")
     plans = [ConfirmationPlan(ConfirmSettings(3, 4, until="spent"), full.plans[0].contenders)]
     later = plan_front(replace(full, plans=plans, timed_out=True), GOALS).end
     assert later.trainings == 9 and [member.trial for member in later.front] == [7, 2]
+
+
+def test_who_joins_too_late_leaves_the_front_of_the_others():
+    """An extension that ends before its third seed takes nothing back."""
+    full = record()
+    *earlier, last = full.plans[0].contenders
+    plans = [full.plans[0]._replace(contenders=tuple(earlier)), full.plans[0]]
+    fresh = {key: run for key, run in full.runs.items() if key not in ((last.trial, 2), (last.trial, 3))}
+    late = replace(full, plans=plans, runs=fresh, timed_out=True)
+    end = plan_front(late, GOALS).end
+    assert (end.knee, [member.trial for member in end.front], end.trainings) == (2, [7, 2], 7)
+    assert end.member(last.trial).reason == "needs 3 trainings to show how seeds vary, got 1"
+    assert end.reason == "the time is up" and "every trial" not in str(end)
+    failed = {key: FreshRun(None) if key[0] != last.trial else run for key, run in fresh.items()}
+    none = plan_front(replace(late, runs=failed), GOALS).end
+    assert none.knee is None and none.member(last.trial).reason.endswith("got 1")
 
 
 def test_training_that_does_not_depend_on_its_seed_is_told():

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpometrics import MAXIMIZE, MINIMIZE
+from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective
+from hpometrics.backends.fresh_runs import FreshRuns
+from hpometrics.selection.confirm_settings import ConfirmSettings
 from hpometrics.selection.confirmation import FreshRun
-from hpometrics.selection.confirmation_plan import _are_few
 from hpometrics.selection.honest_value import (
     DRAWS,
     Draws,
@@ -18,6 +19,7 @@ from hpometrics.selection.honest_value import (
     Redraws,
     TrialDraws,
     _RunDraws,
+    are_few,
     honest_value,
     with_held_out,
 )
@@ -81,6 +83,12 @@ def test_scales():
     assert Scale.LOGIT.interval(1.0, 0.1).high == 1
     assert Scale.LOG.interval(0.0, 0.1).low == 0
     assert Scale.IDENTITY.interval(0.0, 2.0).low == -2
+    for scale in (Scale.LOG, Scale.LOGIT):  # of a corrected value
+        below = scale.interval(-0.01, 0.05)
+        assert (below.value, below.low, below.high) == (0, 0, 0.05)
+    assert Scale.LOGIT.interval(1.01, 0.05).value == 1
+    tiny = Scale.LOG.interval(1e-6, 0.05)  # the logarithm of whose upper end no float could hold
+    assert (tiny.low, tiny.high) == (0, pytest.approx(0.05, rel=1e-3))
 
 
 @pytest.mark.parametrize("direction", [MAXIMIZE, MINIMIZE])
@@ -161,7 +169,7 @@ def test_rows_that_differ_cannot_be_drawn_together():
 )
 def test_rows_with_a_heavy_tail_must_be_many(rows, few):
     """25 for the square of their skewness."""
-    assert _are_few(rows.astype(float)) is few
+    assert are_few(rows.astype(float)) is few
 
 
 def test_the_draws_are_the_same_each_time():
@@ -176,3 +184,24 @@ def test_a_run_without_rows_has_none_of_an_epoch():
     run = FreshRun(math.nan)
     with pytest.raises(ValueError, match="stored no row values"):
         assert run.picked_rows is None
+
+
+def test_no_draw_picks_an_epoch_that_breaks_a_constraint(tmp_path):
+    """The last of three epochs has the most right rows, and takes too long."""
+
+    def train(params, run):
+        target = np.arange(60) % 2
+        for epoch in run.epochs(3):
+            right = np.arange(60) < params["right"] + 5 * epoch
+            run.update(predictions=np.where(right, target, 1 - target), target=target)
+            run.log(ms=epoch)
+
+    points = [{"right": 30}, {"right": 40}]
+    facts = {"output": Binary(), "constraints": ["ms <= 1"], "directory": tmp_path, "statistics": "rows"}
+    objective = ListObjective(train, points, metric="accuracy", **facts)
+    runs = FreshRuns(objective.trials, objective.run(), ConfirmSettings(2, 3))
+    runs.training(1, 1).run(objective.trials)
+    runs.following()
+    record = runs.record()
+    assert (record.runs[1, 1].picked, record.runs[1, 1].rows.shape) == (1, (2, 60))
+    assert {trial: table.shape for trial, table in record.search.items()} == {0: (2, 60), 1: (2, 60)}

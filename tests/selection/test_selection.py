@@ -8,7 +8,7 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.rules import At
-from hpometrics.selection.selection import Best, Picker, best_by, pick_trial, ranked
+from hpometrics.selection.selection import Best, Picker, best_by, median_record, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 
@@ -91,6 +91,15 @@ def test_the_ranking_puts_what_is_not_complete_last():
         trial(3, None, TrialState.FAILED),
     ]
     assert [r.number for r in ranked(records, MAXIMIZE)] == [2, 1, 0, 3]
+
+
+def test_the_median_of_fresh_trainings_is_that_of_their_values():
+    """Some of them break a constraint that their mean keeps; they count as the others."""
+    broken = {"state": TrialState.INFEASIBLE, "constraints": {"ms <= 1": 0.1}}
+    records = [trial(1, 0.9, **broken), trial(2, 0.6), trial(3, 0.8, **broken), trial(4, 0.5), trial(5, 0.7)]
+    assert median_record(records, MAXIMIZE).value == 0.7
+    assert median_record(records[:4], MAXIMIZE).value == 0.6  # of 0.8 and 0.6 the worse
+    assert median_record(records[:4], MINIMIZE).value == 0.8
 
 
 def test_best_has_all_values_of_its_epoch():

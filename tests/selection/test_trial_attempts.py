@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import RecordError, RunError
-from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.rules import Constraint, CostUnit
-from hpometrics.selection.trial_attempts import Faults, TrialAttempts
+from hpometrics.records.trial_record import EpochRecord, Exploit, TrialRecord, TrialState
+from hpometrics.selection.rules import At, Constraint, CostUnit
+from hpometrics.selection.trial_attempts import Faults, TrialAttempts, repicked
 
 
 def run(
@@ -178,3 +179,24 @@ def test_epochs_that_a_retry_takes_over_cost_once():
     course = TrialAttempts(retries=1, unit=CostUnit.parse({"logged": "dollars"}))
     assert after(course, broken, replace(run(0.5), epochs=(epochs[0], epochs[2]))).cost == 9
     assert after(TrialAttempts(), run(0.5)).cost is None
+
+
+def test_another_picked_epoch_has_the_params_that_were_in_force_there():
+    """Of a member of a population, whose params changed at epoch 2; of any other trial they stay."""
+    values = [(0.5, 0.9), (0.6, 0.8), (0.7, 0.7), (0.9, 0.6)]
+    epochs = tuple(EpochRecord(place, {"auc": auc, "f1": f1}) for place, (auc, f1) in enumerate(values))
+    member = TrialRecord(
+        0,
+        {"lr": 0.2},
+        TrialState.COMPLETE,
+        0.9,
+        3,
+        epochs,
+        first_params={"lr": 0.1},
+        exploits=(Exploit(2, 1, {"lr": 0.2}),),
+    )
+    by_f1 = repicked(member, {"f1": MAXIMIZE}, At.BEST, ())
+    assert (by_f1.epoch, by_f1.value, by_f1.params) == (0, 0.9, {"lr": 0.1})
+    assert repicked(member, {"f1": MAXIMIZE}, At.LAST, ()).params == {"lr": 0.2}
+    alone = replace(member, first_params=None, exploits=())
+    assert repicked(alone, {"f1": MAXIMIZE}, At.BEST, ()).params == {"lr": 0.2}

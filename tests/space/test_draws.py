@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -217,6 +219,18 @@ def test_a_population_changes_them_within_their_values(dimension):
         for factor in (0.8, 1.2):
             nearest = dimension.nearest(value * factor)
             assert dimension.take(nearest) == nearest
+
+
+@pytest.mark.parametrize(
+    "dimension", [Int(1, 4), Int(1, 7, step=2), Int(1, 8, power=2), Float(0, 0.3, step=0.1)]
+)
+def test_a_population_draws_each_step_as_often_as_the_others(dimension):
+    """The first and the last one too."""
+    random.seed(3)
+    new = mutations(dimension)
+    counts = Counter(new() for _ in range(DRAWS))
+    assert sorted(counts) == list(dimension.points())
+    assert stats.chisquare(list(counts.values())).pvalue > CHANCE
 
 
 def test_the_quantiles_are_those_of_four_deviations():

@@ -33,6 +33,10 @@ def full_space() -> Space:
         (lambda: Float(True, 2), r"low must be a finite number, got True \(bool\)"),
         (lambda: Float(0, math.nan), "high must be a finite number, got nan"),
         (lambda: Float(0, math.inf), "high must be a finite number, got inf"),
+        (lambda: Float(0, 10**400), "high must be a finite number, got 1000"),
+        (lambda: Float(0, 1).take(10**400), "must be a number, got 1000"),
+        (lambda: Normal(10**400, 1), "mean must be a finite number, got 1000"),
+        (lambda: Choice(["a"], weights=[10**400]), "a weight must be above 0, got 1000"),
         (lambda: Float("1e-4", 1), r"low must be a finite number, got '1e-4' \(str\)"),
         (lambda: Float(2, 1), "low 2 must not be greater than high 1"),
         (lambda: Float(-1e308, 1e308), "too wide for a float"),
@@ -265,6 +269,9 @@ def test_a_grid_that_has_no_end_is_refused():
         Space({"lr": Float(0, 1)}).grid()
     with pytest.raises(SpaceError, match="more than 100000 points"):
         Space({"a": Int(1, 1000), "b": Int(1, 1000)}).grid()
+    for endless in (Float(0, 1, step=1e-12), Normal(0, 1, step=1e-12)):  # a list of them fills the memory
+        with pytest.raises(SpaceError, match="more than 100000 points"):
+            Space({"x": endless}).grid()
 
 
 def test_the_fingerprint_follows_the_meaning():

@@ -30,10 +30,14 @@ _HOW = "add --interval 0.95 to test whether the difference is significant"
 
 @dataclass(frozen=True)
 class SweepComparison:
-    """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn."""
+    """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn.
+
+    `note` says by which trainings they are compared, if one of the two is confirmed.
+    """
 
     order: Sequence[Outcome]
     difference: Significance | None = None
+    note: str = ""
 
     @property
     def undecided(self) -> bool:
@@ -58,6 +62,7 @@ class SweepComparison:
                 for name in self._differing()
             },
             "difference": None if difference is None else {"between": between, **difference.to_json()},
+            "notes": [self.note] if self.note else [],
         }
 
     def _rows(self) -> Iterator[list[str]]:
@@ -105,6 +110,7 @@ class SweepComparison:
             differing = ", ".join(map(printable, self._differing()))
             yield f"the picked params {f'differ in {differing}' if differing else 'are the same'}"
             places = f"{picked[0].place}, ", f"{picked[1].place}, "
+            yield from [self.note] if self.note else []
             yield from [_HOW] if self.difference is None else self.difference.lines(places)
             yield from _other_rows(*picked[:2])
         for rival in self.order:
@@ -128,8 +134,9 @@ def compare_sweeps(directories: Sequence[Path], level: float | None = None) -> S
         _check_same(results[0], rival)
     direction = results[0].resolved.direction
     order = sorted(results, key=lambda rival: direction.sort_key(rival.value))
-    difference = None if level is None else _draw_difference(order[0], order[1], level)
-    return SweepComparison(order, difference)
+    if level is None:
+        return SweepComparison(order)
+    return SweepComparison(order, *_draw_difference(order[0], order[1], level))
 
 
 def _read(directory: Path) -> Outcome:
@@ -154,7 +161,8 @@ def _optimized(resolved: Resolved) -> str:
     return f"{resolved.metric}{formula} ({resolved.direction})"
 
 
-def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significance | None:
+def _draw_difference(first: Outcome, second: Outcome, level: float) -> tuple[Significance | None, str]:
+    """Return the verdict on two picks, and a line on the trainings that it compares, see `fresh_models`."""
     records = [record for rival in (first, second) for record in _picked(rival)]
     sides = [
         TrialInterval(record.number, record.epoch, record.value)
@@ -162,15 +170,18 @@ def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significa
         if record.value is not None and record.epoch is not None and record.epoch >= 0
     ]
     if len(sides) < 2:
-        return None
+        return None, ""
     verdict = Significance(first.resolved.metric, sides[0], sides[1], level=level)
-    confirmed = all(_confirmation(rival) for rival in (first, second))
-    fresh = _of_fresh_trainings(verdict, first, second) if confirmed else None
-    return fresh or draw_between(verdict, _source(first), _source(second))
+    fresh, note = None, ""
+    if any(_confirmation(rival) for rival in (first, second)):
+        fresh, note = _of_fresh_trainings(verdict, first, second)
+    return fresh or draw_between(verdict, _source(first), _source(second)), note
 
 
-def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) -> Significance | None:
-    """Return the verdict on two winners by their fresh trainings; None if those kept no rows."""
+def _of_fresh_trainings(
+    verdict: Significance, first: Outcome, second: Outcome
+) -> tuple[Significance | None, str]:
+    """Return the verdict on two winners by their fresh trainings, if both have rows of some, and the line."""
     from .stored_trial import (  # with torch, which values of the record do not need
         StoredTrial,
         fresh_models,
@@ -179,9 +190,9 @@ def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) 
     resolved = first.resolved
     request = MetricRequest(resolved.metric, resolved.direction, resolved.metric)
     trials = [StoredTrial.of(rival.place, rival) for rival in (first, second)]
-    models, _ = fresh_models(trials, request)
+    models, note = fresh_models(trials, request)
     if not models:
-        return None
+        return None, note
     level, scale = 1 - verdict.level, trials[0].scale(request)
     numbers = [(trial.record.number, trial.record.epoch or 0) for trial in trials]
     intervals = [model.interval(level, scale) for model in models]
@@ -190,7 +201,7 @@ def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) 
         for (trial, epoch), interval in zip(numbers, intervals, strict=True)
     ]
     pair = models[0].difference(models[1], level)
-    return replace(
+    verdict = replace(
         verdict,
         winner=sides[0],
         runner_up=sides[1],
@@ -199,6 +210,7 @@ def _of_fresh_trainings(verdict: Significance, first: Outcome, second: Outcome) 
         p_value=pair.p_value,
         kept="fresh",
     )
+    return verdict, note
 
 
 def _source(rival: Outcome) -> Source:
@@ -236,7 +248,7 @@ def _confirmation(rival: Outcome) -> Confirmation | None:
 def _expected(rival: Outcome) -> str:
     """Return the value of a winner on new rows with its interval, if that is known."""
     end = _confirmation(rival)
-    if end is None or end.honest is None or not end.honest.bias:
+    if end is None or end.honest is None or not end.honest.is_corrected:
         return "-"
     interval = end.honest.interval
     return f"{interval.format(interval.value)} ({interval.bounds})"

@@ -243,12 +243,12 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None)
     points = {record.number: record.scores(names) for record in complete}
     numbers = [record.number for record in front]
     knee = numbers[knee_of([points[n] for n in numbers], list(resolved.optimized.values()))]
-    if resolved.pick == "knee" and best in numbers:  # fresh trainings may have moved it
+    if resolved.pick == "knee" and best in points:  # fresh trainings may have moved it, even off the front
         knee = best
     groups: list[tuple[str, list[int], dict[str, object]]] = [
         (
             "other trials",
-            [n for n in points if n not in numbers],
+            [n for n in points if n not in numbers and n != knee],
             {"size": 6, "color": BLUE, "opacity": 0.55},
         ),
         ("front", [n for n in numbers if n != knee], {"size": 9, "color": GREEN}),

@@ -243,13 +243,22 @@ def test_confirmed_sweeps_are_compared_by_fresh_trainings(sweep, folder):
     both = json.loads(compared("runs/a", "runs/b", "--interval", "0.95", "--json").stdout)
     difference = both["difference"]
     assert (difference["kept"], difference["paired"]) == ("fresh", True)
+    assert both["notes"] == ["compared by 3 fresh trainings of each, under different seeds"]
     assert [difference[side]["value"] for side in ("winner", "runner_up")] == pytest.approx(means)
     picks = [f"runs/{name}" for name in order]
     (models,) = json.loads(compared(*picks, "--metric", "roc_auc", "--json").stdout)
     assert models["pairs"][0]["p_value"] == difference["p_value"] and models["seeds"] == 3
-    assert models["notes"] == ["compared by 3 fresh trainings of each, under different seeds"]
+    assert models["notes"] == both["notes"] and f"\n{both['notes'][0]}\nVerdict" in result.stdout
     beside = compared("runs/a", "runs/plain").stdout
     assert "runs/plain is not confirmed: its value is the best of a search" in beside
+    said = (
+        "compared by the training of each trial in the search, with its luck, because runs/plain was not "
+        "trained again"
+    )
+    half = compared("runs/a", "runs/plain", "--interval", "0.95")
+    assert f"\n{said}\nVerdict: 95% intervals for roc_auc, over the same rows" in half.stdout
+    told = json.loads(compared("runs/a", "runs/plain", "--interval", "0.95", "--json").stdout)
+    assert told["notes"] == [said] and told["difference"]["kept"] == "rows"
 
 
 def test_what_was_not_kept_has_its_reason(runs):

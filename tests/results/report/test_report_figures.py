@@ -274,6 +274,8 @@ def test_the_front_has_a_color_of_its_own():
     assert sorted(zip(front["x"], front["y"], strict=True)) == [(0.7, 0.2), (0.9, 0.5)]
     assert (knee["x"], knee["y"], others["text"]) == ([0.85], [0.3], ["trial 2"])
     assert front["marker"]["color"] != others["marker"]["color"]
+    front, knee = figures(records, resolved, best=2)["front"].drawings[0]["data"]
+    assert (len(front["x"]), knee["name"]) == (3, "knee (trial 2)")  # fresh trainings chose it
 
 
 def test_a_knee_is_called_a_knee():
