@@ -9,9 +9,9 @@ from pathlib import Path
 import hpometrics
 from hpometrics.metrics.registry import index
 
-from . import messages, other_names, sweep_file, texts
+from . import messages, other_names, outputs, sweep_file, texts
 from .index import build_index, with_constants
-from .markdown import metric_index, rankings_page
+from .markdown import metric_index, rankings_page, with_law_meanings
 
 STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
@@ -25,10 +25,14 @@ def main(directory: str = ".") -> None:
     if readme.exists():
         folder = readme.parent / "docs/reference"
         _write(folder / "metrics.md", metric_index())
+        _write(folder / "outputs.md", outputs.page())
         _write(folder / "rankings.md", rankings_page())
         _write(folder / "sweep-file.md", sweep_file.page())
         _write(folder / "other-names.md", other_names.page())
         _write(folder / "messages.md", messages.page())
+        _write(folder / "cli.md", texts.commands_page())
+        laws = readme.parent / "docs/explanation/laws.md"
+        _write(laws, with_law_meanings(laws.read_text(encoding="utf8")))
         _write(readme.parent / "tests/house/texts.txt", texts.golden())
 
 

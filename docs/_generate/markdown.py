@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +29,8 @@ from hpometrics.metrics.registry.groups import DEFAULT, members_of
 from hpometrics.metrics.registry.index import MetricEntry, all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.names import MetricName
+from hpometrics.testing import LAWS
+from hpometrics.testing.scorecard import law_name
 
 _RANKINGS = """\
 # Measures of rankings in other libraries
@@ -46,6 +49,8 @@ and the name here of what another library means by them.
 
 | written | means here | as in | but not in |
 |---|---|---|---|"""
+_LAWS = "## What each law says\n"
+"""The heading of the generated part of `explanation/laws.md`."""
 _MOST_FAMILIES = 12
 
 
@@ -61,7 +66,7 @@ def table(*, linked: bool = False) -> str:
         if entries:
             families = ", ".join(f"`{family}`" for family in _families(entries)[:_MOST_FAMILIES])
             more = ", ..." if len(_families(entries)) > _MOST_FAMILIES else ""
-            chosen = _default(feature_type)
+            chosen = default_metrics(feature_type)
             name = f"[{feature_type}](outputs/{feature_type}.md)" if linked else feature_type
             lines.append(f"| {name} | {len(entries)} | {chosen} | {families}{more} |")
     return "\n".join(lines)
@@ -126,7 +131,8 @@ def output_page(feature_type: str) -> str:
     lines = [
         f"# Metrics of {feature_type}",
         "",
-        f"{len(entries)} metrics; the group `default` has {_default(feature_type)}.",
+        f"{len(entries)} metrics; the group `default` has {default_metrics(feature_type)}. "
+        f"[What `update` reads](../outputs.md#{feature_type}).",
         "",
         "| metric | direction | reads | family | meaning |",
         "|---|---|---|---|---|",
@@ -149,10 +155,11 @@ def _families(entries: Sequence[MetricEntry]) -> list[str]:
     return sorted({entry.families[0] for entry in entries})
 
 
-def _default(feature_type: str) -> str:
+def default_metrics(feature_type: str, group: str = "default") -> str:
+    """Return the metrics of a group of an output with their directions, `-` if the output has no default."""
     if feature_type not in DEFAULT:
         return "-"
-    names = members_of("default", feature_type)
+    names = members_of(group, feature_type)
     directions = [(str(name), find_metric(name, feature_type).direction) for name in names]
     return ", ".join(f"`{name}`{ARROWS[direction]}" for name, direction in directions)
 
@@ -200,6 +207,14 @@ def local_meaning(word: str) -> MetricName | None:
         except (MetricNameError, UnknownMetricError):
             continue  # the name needs its k, or is unknown
     return None
+
+
+def with_law_meanings(text: str) -> str:
+    """Return the page of the laws with what each law says, from its docstring, below the last heading."""
+    head, heading, _ = text.partition(_LAWS)
+    meanings = (" ".join(str(inspect.getdoc(law)).partition("\n\n")[0].split()) for law in LAWS)
+    rows = (f"| `{law_name(law)}` | {meaning} |\n" for law, meaning in zip(LAWS, meanings, strict=True))
+    return "".join([head, heading, "\n| law | meaning |\n|---|---|\n", *rows])
 
 
 def _shared_names() -> Iterator[str]:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import click
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -21,9 +20,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import hpometrics
+from docs._generate import outputs
 from docs._generate.markdown import built_in, metric_index, metric_page, output_page
 from docs._generate.other_names import also_called
-from hpometrics.cli.main import main
 
 API = {
     "runner": "Sweeps",
@@ -49,7 +48,7 @@ _ASSETS = [Path(__file__).with_name(name) for name in ("worker.js", "site.css")]
 _SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim[^"]*"></script>')
 _DOCTEST = re.compile(r"(?m)(?:^>>> .*\n(?:(?!>>>|\n).*\n?)*)+")
 _GLOSSARY = "reference/glossary.md"
-_TERMS = {
+TERMS = {
     "engine-params": r"engine params",
     "engine": r"engines?(?! params)",
     "output": r"(?:model|several|one|each|two|its|the|of) outputs?|kinds? of (?:the )?output|output types?",
@@ -57,6 +56,12 @@ _TERMS = {
     "split": r"(?:validation|test|own|a|the) splits?",
     "contender": r"contenders?",
     "fresh-run": r"fresh runs?",
+    "dimension": r"dimensions?",
+    "feasible": r"(?:in)?feasible",
+    "knee": r"the knee",
+    "row-values": r"row values?",
+    "run-directory": r"run director(?:y|ies)",
+    "tracked-metric": r"tracked metrics?",
 }
 """The words of a term that lead to its place in the glossary."""
 _NO_PROSE = re.compile(
@@ -81,9 +86,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages; names of the index of metrics lead to theirs."""
-    if (index := files.get_file_from_path("reference/metrics.md")) is not None:
-        files.remove(index)
+    """Add the generated pages; two pages of a checkout are replaced by those that lead to other pages."""
+    for uri in ("reference/metrics.md", "reference/outputs.md"):
+        if (page := files.get_file_from_path(uri)) is not None:
+            files.remove(page)
     assets = ((f"assets/{path.name}", path.read_text(encoding="utf8")) for path in _ASSETS)
     for uri, text in (*_pages(), *assets):
         files.append(File.generated(config, uri, content=text))
@@ -129,7 +135,7 @@ def with_terms(text: str, glossary: str) -> str:
     """
     taken = [match.span() for match in _NO_PROSE.finditer(text)]
     places: list[tuple[int, int, str]] = []
-    for anchor, words in _TERMS.items():
+    for anchor, words in TERMS.items():
         pattern = rf"(?i)\b(?:{words})\b".replace(" ", r"\s+")  # lines are filled
         for match in re.finditer(pattern, text):
             if not any(first < match.end() and match.start() < last for first, last in taken):
@@ -182,11 +188,11 @@ class Doctests(griffe.Extension):
 def _pages() -> Iterator[tuple[str, str]]:
     """Return the places and texts of the generated pages."""
     yield "reference/metrics.md", metric_index(linked=True)
-    names, outputs = (sorted({getattr(e, key) for e in built_in()}) for key in ("name", "feature_type"))
+    yield "reference/outputs.md", outputs.page(linked=True)
+    names, feature_types = (sorted({getattr(e, key) for e in built_in()}) for key in ("name", "feature_type"))
     called = also_called()
     yield from ((f"reference/metrics/{name}.md", found_page(name, called.get(name, []))) for name in names)
-    yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in outputs)
-    yield "reference/cli.md", cli_page()
+    yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in feature_types)
     for title, members in public_names().items():
         blocks = (
             f"::: {path}\n    options:\n      heading: {name}\n"
@@ -204,8 +210,8 @@ def found_page(name: str, called: Sequence[str]) -> str:
         called: the names of the metric in other libraries.
     """
     title, _, sections = metric_page(name).partition("\n")
-    outputs = sorted({entry.feature_type for entry in built_in() if entry.name == name})
-    links = ", ".join(f"[{output}](../outputs/{output}.md)" for output in outputs)
+    features = sorted({entry.feature_type for entry in built_in() if entry.name == name})
+    links = ", ".join(f"[{output}](../outputs/{output}.md)" for output in features)
     lines = ["---", "search: {boost: 8}", "---", "", title, ""]
     lines += [f"A metric of {links}; [all metrics from A to Z](../metrics.md).", ""]
     lines += [f"Other libraries call it {', '.join(f'`{word}`' for word in called)}.", ""] if called else []
@@ -240,17 +246,3 @@ def public_names() -> dict[str, dict[str, str]]:
                 if room:
                     pages[API[room]][name] = f"hpometrics.{node.module}.{alias.name}"
     return pages
-
-
-def cli_page() -> str:
-    """Return the page of the commands: the help of each as the terminal shows it."""
-    context = click.Context(main, info_name="hpometrics", **main.context_settings)
-    return "\n".join(["# Commands", "", *_helps(main, context)])
-
-
-def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
-    yield from (f"## {context.command_path}", "", "```text", command.get_help(context).rstrip(), "```", "")
-    if isinstance(command, click.Group):
-        for name, child in command.commands.items():
-            inner = click.Context(child, parent=context, info_name=name, **child.context_settings)
-            yield from _helps(child, inner)

@@ -18,6 +18,11 @@ _LEAST = 3
 _OTHER_LANGUAGES = re.compile(r"\A(ALTER|CHECK|CREATE|DELETE|INSERT|PRAGMA|SELECT|UPDATE)\b|\(\?|\\[dswA-Z]")
 """The starts of SQL, and signs that only a regular expression has."""
 _HEAD = "# Texts of the package, sorted; … stands for a value. Written by `python -m docs._generate`.\n"
+_COMMANDS = """\
+# Commands
+
+Printed by `make index`: the help of each command, as `hpometrics COMMAND --help` shows it.
+"""
 
 
 class Text(NamedTuple):
@@ -46,6 +51,12 @@ def texts(value: str = "…") -> Iterator[Text]:
 def help_pages() -> Iterator[tuple[str, str]]:
     """Yield each command with its help page, in columns of 80 characters."""
     return _pages_below(hpometrics_command, "hpometrics", None)
+
+
+def commands_page() -> str:
+    """Return the text of `docs/reference/cli.md`."""
+    pages = (f"## {name}\n\n```text\n{page.rstrip()}\n```\n" for name, page in help_pages())
+    return "\n".join([_COMMANDS, *pages])
 
 
 def golden() -> str:

@@ -139,7 +139,7 @@ class Binary(OutputFeature):
 
     Rows whose target is `ignore_index` do not count.
 
-    Shape: logits, probabilities, predictions, target (N,).
+    Shape: logits, probabilities (N,); predictions, target (N,) of 0 and 1.
     """
 
     type: ClassVar[str] = BINARY
@@ -174,7 +174,7 @@ class Set(OutputFeature):
     A label whose target is `ignore_index` is unknown and does not count in its row, as if it were absent. A
     row whose labels are all unknown does not count.
 
-    Shape: logits, probabilities, predictions, target (N, L).
+    Shape: logits, probabilities (N, L); predictions, target (N, L) of 0 and 1.
     """
 
     type: ClassVar[str] = SET
@@ -208,7 +208,7 @@ class Vector(OutputFeature):
 
 @dataclass(frozen=True)
 class Timeseries(OutputFeature):
-    """The next values of a series. Shape: predictions, target (N, H)."""
+    """The next values of each series. Shape: predictions, target (N, H)."""
 
     type: ClassVar[str] = TIMESERIES
     horizon: int | None = None
@@ -236,7 +236,8 @@ class Sequence(OutputFeature):
 class Text(OutputFeature):
     """Text: as strings, or as token ids with the shapes and the `ignore_index` of `Sequence`.
 
-    Shape: predictions N strings, target N strings or N lists of references; token ids beside or instead.
+    Shape: predictions N strings; target N strings or N lists of references; logits, probabilities (N, T, V)
+    of token ids; predictions, target (N, T) int token ids; texts, references N strings beside token ids.
     """
 
     type: ClassVar[str] = TEXT
@@ -254,12 +255,15 @@ class Ranking(OutputFeature):
     Each user with a relevant item counts once in an average. Seen items are not ranked unless `items=` names
     them, equal scores rank in the order of their columns, and -inf means that an item is not a candidate.
 
-    Shape: logits (scores) (users, items); target (users, items), sparse or lists of item ids. With a list of
-    candidates, `items` (users, candidates) of item ids, both are (users, candidates). Side data is passed
-    here, once:
+    Side data, such as the seen items, are arguments of the output.
+
+    Shape: logits or scores (users, items); target (users, items), sparse, or lists of item ids; items
+    (users, candidates) of item ids, for scores and target of this shape; users (users,) the number of each
+    user; queries (pairs,) the query of each score, for scores and target of this shape; user_factors
+    (users, D) beside item_factors, in place of scores; item_factors (items, D).
 
     Args:
-        num_items: the size of the catalogue.
+        num_items: the size of the catalog.
         num_users: the number of users in training; by default the rows of `seen`.
         relevance_threshold: items whose grade is above it are relevant.
         unjudged: the grade of an item that should have been judged and was not, such as the -1 of TREC; for
@@ -352,21 +356,25 @@ def _remake(make: Callable[[], Any], facts: Mapping[str, Any]) -> OutputFeature:
 
 @dataclass(frozen=True)
 class Image(OutputFeature):
-    """Pictures. Shape: predictions, target (N, channels, height, width)."""
+    """A picture per row. Shape: predictions, target (N, channels, height, width)."""
 
     type: ClassVar[str] = IMAGE
 
 
 @dataclass(frozen=True)
 class Audio(OutputFeature):
-    """Sound. Shape: predictions, target (N, samples)."""
+    """A sound per row. Shape: predictions, target (N, samples), or (N, speakers, samples)."""
 
     type: ClassVar[str] = AUDIO
 
 
 @dataclass(frozen=True)
 class Boxes(OutputFeature):
-    """Objects in pictures. Shape: predictions, target N mappings of tensors, as in torchvision."""
+    """The objects of a picture per row, as in torchvision: each box is x1, y1, x2, y2 in pixels.
+
+    Shape: predictions N mappings of `boxes` (M, 4), `labels` (M,) int and `scores` (M,); target N mappings of
+    `boxes` and `labels`.
+    """
 
     type: ClassVar[str] = BOXES
 

@@ -2,19 +2,32 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from pathlib import Path
 
+import pytest
 import sklearn.metrics
+import torch
 import torchmetrics.functional
 from matrix import failures
 
 import hpometrics
-from docs._generate import other_names
-from docs._generate.markdown import built_in, metric_index, metric_page, output_page, table
-from docs._generate.site import cli_page, constants, found_page, public_names, with_terms
+from docs._generate import other_names, outputs
+from docs._generate.markdown import (
+    built_in,
+    metric_index,
+    metric_page,
+    output_page,
+    table,
+    with_law_meanings,
+)
+from docs._generate.site import TERMS, constants, found_page, public_names, with_terms
+from docs._generate.texts import commands_page
 from hpometrics.cli.main import main
 from hpometrics.cli.metric_list import format_name
-from hpometrics.metrics.features import FEATURES
+from hpometrics.metrics.features import BOXES, FEATURES
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.sample_data import ORDINARY, ordinary
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,10 +96,56 @@ def test_a_page_of_a_metric_has_its_names_elsewhere():
 
 
 def test_every_command_is_on_the_page_of_commands():
-    """With the help that the terminal shows."""
-    page = cli_page()
+    """With the help that the terminal shows; `make index` has been run since the last change of it."""
+    page = commands_page()
+    assert (ROOT / "docs/reference/cli.md").read_text(encoding="utf8") == page
     assert all(f"## hpometrics {name}\n" in page for name in main.commands)
     assert "Run a sweep up to the trials of its budget" in page
+
+
+def test_the_page_of_outputs_is_current():
+    """Each output has a row and a section, which on the site leads to its metrics."""
+    assert (ROOT / "docs/reference/outputs.md").read_text(encoding="utf8") == outputs.page()
+    linked = outputs.page(linked=True)
+    for name, cls in FEATURES.items():
+        assert f"| [{name}](#{name}) | `{cls.__name__}(" in linked and f"\n## {name}\n" in linked
+        assert f" metrics](outputs/{name}.md)" in linked
+    assert (
+        "| `history` | read by `mase`" in linked and "| `item_popularity` | (items,) interactions" in linked
+    )
+
+
+@pytest.mark.parametrize("name", sorted(FEATURES.keys() - {BOXES}))  # whose batches need another package
+def test_an_output_reads_the_shapes_on_its_page(name):
+    """The batches of the tests have no other keywords, and no other number of dimensions."""
+    listed = outputs.keywords(FEATURES[name])
+    for keyword, value in ordinary(ORDINARY.get(name) or FEATURES[name](), 3).items():
+        shapes = [one.shape for one in listed if keyword in one.names]
+        assert shapes, keyword
+        sizes = {len(re.findall(r"\w+", shape)) for one in shapes for shape in re.findall(r"\((.*?)\)", one)}
+        assert not isinstance(value, torch.Tensor) or value.ndim in sizes, keyword
+
+
+def test_boxes_are_those_of_their_metrics():
+    """The mappings have the keys that the metrics read; a target has no scores."""
+    predictions, target = (re.findall(r"`(\w+)`", one.shape) for one in outputs.keywords(FEATURES[BOXES]))
+    assert {*re.findall(r"`(\w+)`", find_metric("map", BOXES).entries[0].shape)} == {*predictions}
+    assert [*target, "scores"] == predictions
+
+
+def test_what_each_law_says_is_current():
+    """In the order of the laws, that of a device included."""
+    page = (ROOT / "docs/explanation/laws.md").read_text(encoding="utf8")
+    assert page == with_law_meanings(page)
+    assert page.endswith(" |\n") and "| `row_order` | The order of the rows does not matter. |" in page
+
+
+def test_every_term_is_in_the_glossary():
+    """Under a heading; the words are in the order of their letters."""
+    glossary = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf8")
+    words = [word.lower() for word in re.findall(r"^## (.*)$", glossary, re.MULTILINE)]
+    assert words == sorted(words)
+    assert {term.replace("-", " ") for term in TERMS} <= {*words}
 
 
 def test_the_table_has_a_row_for_each_output():
