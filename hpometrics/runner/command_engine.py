@@ -255,8 +255,8 @@ def _signal_name(number: int) -> str | None:
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """Yield each line of a program's output as soon as it is complete; the last one may have no newline.
 
-    The lines end when all processes have closed the output, or soon after the end of the program itself: its
-    child processes, such as a service or a worker that hangs, may keep the output open for ever.
+    The lines end with the program if no process has the output open, or soon after it: its child processes,
+    such as a service or a worker that hangs, may keep the output open for ever.
     """
     return filter(None, _read_lines_and_pauses(process))
 
@@ -279,6 +279,10 @@ def _read_lines_and_pauses(process: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Yield what a program prints, and nothing where it prints nothing for a while.
+
+    A program that has closed its output, as `exec > train.log` of a shell does, may still run.
+    """
     if process.stdout is None:
         return
     deadline = None
@@ -289,12 +293,16 @@ def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
             if selector.select(max(0.0, min(_POLL_INTERVAL, left))):
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
-                    return
+                    break
                 yield chunk
             else:
                 yield b""
             if deadline is None and process.poll() is not None:
                 deadline = time.monotonic() + GRACE
+    while process.poll() is None:
+        yield b""
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_INTERVAL)
 
 
 @contextmanager

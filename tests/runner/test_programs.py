@@ -353,6 +353,27 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
     assert "saved before the end" in (home.trial(2) / "output.txt").read_text()
 
 
+CLOSES = """\
+import hpometrics, os, time
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+for epoch in range(2):
+    time.sleep(0.3)
+    hpometrics.log(accuracy=epoch)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("more", ["", ", metrics_from: {jsonl: '{dir}/log.jsonl'}"])
+def test_a_program_may_close_its_output_long_before_its_end(run, more):
+    """As `exec > train.log` does; its values are read until it ends, or until the trial does."""
+    text = sweep_file("{lr}", more=more, budget="trials: 1, epochs: 2, trial_time: 60s")
+    result, home = run(text, CLOSES)
+    assert result.exit_code == 0, result.output
+    [record] = home.records()
+    assert [epoch.values["accuracy"] for epoch in record.epochs] == [0.0, 1.0]
+    assert record.ended_by != "trial_time"
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
