@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +15,8 @@ from click.testing import CliRunner
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.programs.orphan import PROCESS_FILE, end_orphan, note_process
+from hpometrics.runner import command_engine
+from hpometrics.runner.programs.orphan import PROCESS_FILE, end_orphan, is_group_running, note_process
 
 SCRIPT = """\
 import argparse, json, os, sys
@@ -372,6 +374,28 @@ def test_a_program_may_close_its_output_long_before_its_end(run, more):
     [record] = home.records()
     assert [epoch.values["accuracy"] for epoch in record.epochs] == [0.0, 1.0]
     assert record.ended_by != "trial_time"
+
+
+STAYS = """\
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpgrp(), file=sys.stderr)
+print(json.dumps({"accuracy": 0.5}), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_child_processes_do_not_outlive_a_program_that_is_stopped(run, monkeypatch):
+    """The shell ends at once; the script that it runs ignores the signal, and is killed."""
+    monkeypatch.setattr(command_engine, "_KILL_GRACE", 0.1)
+    command = json.dumps(["sh", "-c", f"{sys.executable} script.py {{lr}}; true"])
+    text = sweep_file(budget="trials: 1, epochs: 1")
+    result, home = run(text.replace(json.dumps([sys.executable, "script.py"]), command), STAYS)
+    group = int((home.trial(0) / "output.txt").read_text())
+    outlives = is_group_running(group)
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    assert result.exit_code == 0 and not outlives, result.output
 
 
 @pytest.mark.parametrize(
