@@ -48,6 +48,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 }
 _INNER: Mapping[str, type[BaseModel]] = {
     "metrics.track_examples": models.ExampleCounts,
+    "search.from": models.WarmStart,
     "engine.metrics_from": MetricsFrom,
 }
 """Models whose keys are too common to suggest them for a key elsewhere."""
