@@ -87,6 +87,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "1:1: engine: an engine needs one of target",
         ),
         ("toy_engine:train", "toy_engine.train", "'toy_engine.train' is not a target; write module:function"),
+        ("target: toy_engine:train", "choice: {net: a:b}", "engine.choice: needs at least 2 entries, got 1"),
         ("toy_engine:train", "../toy:train", "is not a target"),
         ("toy_engine:train", "a.b:c.__globals__", "is not a target"),
         ("toy_engine:train", "a:__import__", "is not a target"),
