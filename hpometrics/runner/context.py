@@ -299,7 +299,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     if isinstance(engine, ImportedEngine):
         return measured
     if isinstance(engine, Program):  # it reports numbers, so that a constraint on one measures nothing
-        track = tuple(Reported(one.name, one.direction) for one in plan.track if one.direction is not None)
+        track = tuple(Reported(one.name, one.direction) for one in plan.track)
     else:
         track = facts["track"]
     return measured | {"output": None, "defaults": False, "track": track}

@@ -223,6 +223,16 @@ def test_values_come_back_by_whatever_the_program_writes(run, way):
         assert record.epoch == 1
 
 
+def test_a_tracked_value_needs_no_direction(run):
+    """A file has it as the output does."""
+    text = sweep_file("{dir}/log.csv", more=", metrics_from: {csv: '{dir}/log.csv'}", budget="trials: 1")
+    text = text.replace("optimize: accuracy", "optimize: accuracy, track: [gnorm, gpu_mem]")
+    script = "import sys; open(sys.argv[1], 'w').write('epoch,gnorm,gpu_mem,accuracy\\n1,0.1,2,0.5\\n')"
+    result, home = run(text, script)
+    assert result.exit_code == 0, result.output
+    assert home.records()[0].picked_values == {"accuracy": 0.5, "gnorm": 0.1, "gpu_mem": 2.0}
+
+
 @pytest.mark.parametrize("way", ["csv", "log", "printed"])
 def test_a_replay_reads_the_same_source(run, way):
     """In a temporary directory."""
