@@ -156,6 +156,16 @@ def test_a_nested_config_of_ray_has_dotted_names(tmp_path):
         assert text in remarks
 
 
+def test_a_drawn_choice_of_ray_is_not_a_grid(tmp_path):
+    """Its options do not multiply the samples."""
+    drawn = {"lr": {"eval": "tune.loguniform(1e-4, 1e-1)"}, "act": {"eval": "tune.choice(['a', 'b'])"}}
+    config, remarks = converted(tmp_path, "c.yaml", ray(drawn, num_samples=10))
+    assert config["space"]["act"] == {"choice": ["a", "b"]}
+    assert config["budget"] == {"trials": 10} and "becomes a choice" not in remarks
+    config, _ = converted(tmp_path, "c.yaml", ray({"act": drawn["act"]}, num_samples=10))
+    assert config["search"] == {"sampler": "random"} and config["budget"] == {"trials": 10}
+
+
 def test_a_search_of_warprec(tmp_path):
     """Lists of options, distributions by position; the metric is that of the validation."""
     config, remarks = converted(tmp_path, "c.yml", EXAMPLES["warprec.yml"])
