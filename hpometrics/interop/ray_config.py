@@ -24,6 +24,7 @@ from .terms import (
     as_reported,
     between,
     choice,
+    duration,
     normal,
     read_goal,
     stepped,
@@ -161,7 +162,7 @@ def read_ray(notes: Notes) -> ConvertedSweep:
     budget = _samples(experiment, [space[name]["choice"] for name in grids], is_grid)
     optimize = _read_stop(experiment.section("stop"), budget)
     if "time_budget_s" in experiment.mapping:
-        budget["time"] = f"{experiment.number('time_budget_s'):g}s"
+        budget["time"] = duration(experiment.number("time_budget_s"))
     config = {
         "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
         "space": space,
@@ -227,7 +228,7 @@ def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
         if key == "training_iteration":
             budget["epochs"] = stop.whole(key)
         elif key == "time_total_s":
-            budget["trial_time"] = f"{stop.number(key):g}s"
+            budget["trial_time"] = duration(stop.number(key))
         elif _COUNTERS.fullmatch(key.rpartition("/")[2]):
             stop.remark(key, "dropped: only training_iteration and time_total_s become limits of a trial")
         else:

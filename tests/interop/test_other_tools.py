@@ -147,11 +147,13 @@ def test_a_nested_config_of_ray_has_dotted_names(tmp_path):
         "lr": {"eval": "random.uniform(1e-4, 1e-3)"},
         "gamma": {"eval": "spec.config.lr * 2"},
     }
-    stop = {"training_iteration": 7, "timesteps_total": 100}
-    config, remarks = converted(tmp_path, "c.yaml", ray(nested, num_samples=4, stop=stop, time_budget_s=90))
+    stop = {"training_iteration": 7, "timesteps_total": 100, "time_total_s": 1e6}
+    text = ray(nested, num_samples=4, stop=stop, time_budget_s=1234567)
+    config, remarks = converted(tmp_path, "c.yaml", text)
     assert config["space"] == {"model.dim": {"choice": [1, 2]}, "lr": {"float": [1e-4, 1e-3]}}
     assert config["search"] == {"sampler": "random"}
-    assert config["budget"] == {"trials": 8, "epochs": 7, "time": "90s"}
+    limits = {"time": "1234567s", "trial_time": "1000000s"}
+    assert config["budget"] == {"trials": 8, "epochs": 7, **limits}
     for text in ("gamma: dropped: eval runs code", "timesteps_total: dropped", "names no metric"):
         assert text in remarks
 
