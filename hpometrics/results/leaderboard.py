@@ -332,7 +332,7 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
 
 def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
     value, direction = record.picked_values.get(name), resolved.beside[name]
-    if value is None or isinstance(value, list):
+    if value is None or isinstance(value, list) or math.isnan(value):
         return math.inf
     return value if direction is None else direction.sort_key(value)
 

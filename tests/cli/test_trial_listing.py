@@ -3,16 +3,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sample_records import written
+from sample_records import trial, written
+from sample_sweeps import changed
 from terminals import on_terminal
 
 from hpometrics.cli.main import main
 from hpometrics.cli.results import STATES
-from hpometrics.records.trial_record import TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialState
 
 
 @pytest.fixture
@@ -66,6 +69,16 @@ def test_the_table_has_every_trial(home):
 def test_a_metric_sorts_best_first_all_else_smallest_first(home, column, order):
     """What a trial does not have comes last; equals stay in order."""
     assert numbers(home, "--sort", column) == order
+
+
+def test_an_undefined_value_comes_last(tmp_path):
+    """Of a tracked value without a direction, too, whose smallest comes first."""
+    records = [
+        replace(trial(number, [0.5]), epochs=(EpochRecord(0, {"roc_auc": 0.5, "gnorm": gnorm}),))
+        for number, gnorm in enumerate((3.0, math.nan, 1.0, 2.0))
+    ]
+    home = written(tmp_path, records, changed("track: [accuracy]", "track: [gnorm]"))
+    assert numbers(home, "--sort", "gnorm") == [2, 3, 0, 1]
 
 
 @pytest.mark.parametrize(("column", "cells"), [("epoch", "0 1 2 -"), ("seconds", None), ("cost", None)])
