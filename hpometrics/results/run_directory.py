@@ -342,9 +342,9 @@ class RunDirectory:
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.confirmation, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
-        names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home", ".annotations")
+        studies = (self.study.name, self.journal.name, f"{self.journal.name}.slots")
         locks = (
-            *(self.path / f"{name}.lock" for name in names),
+            *(self.path / f"{name}.lock" for name in (*studies, ".home", ".annotations", ".control")),
             *(path for path in self.locks.glob("*") if path.name.isdecimal()),
             *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
