@@ -21,8 +21,15 @@ from typing import (
 from ._text import did_you_mean, one_line, with_article
 from .exceptions import ConfigError, HpometricsError, missing_extra
 
+_NOT_OWN = {"node_modules", "site-packages", "__pycache__"}
+
 KEPT_FOR = 2
 """The number of minor versions in which a deprecated name still works, from the first that warns."""
+
+
+def own_folders(names: Iterable[str]) -> list[str]:
+    """Return the names of folders in order, without hidden ones and those of installed packages."""
+    return sorted(name for name in names if not name.startswith(".") and name not in _NOT_OWN)
 
 
 class Deprecated(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._formatting import duration, number
-from .._imports import aside
+from .._imports import aside, own_folders
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.placeholders import Filling, check_program, fill
@@ -173,8 +174,15 @@ def names_beside(file: Path, name: str) -> bool:
     The check imports nothing, so it cannot know more.
     """
     quoted = (f'"{name}"', f"'{name}'")
-    modules = islice(file.absolute().parent.rglob("*.py"), _MAX_MODULES)
+    modules = islice(_own_modules(file.absolute().parent), _MAX_MODULES)
     return any(text in _source(module) for module in modules for text in quoted)
+
+
+def _own_modules(home: Path) -> Iterator[Path]:
+    """Yield the modules in a folder and those below it, without installed ones."""
+    for folder, folders, names in os.walk(home):
+        folders[:] = own_folders(folders)
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 
 def _source(module: Path) -> str:

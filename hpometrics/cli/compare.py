@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..selection.model_comparison import Correction
 
 _STRATA = ("group", "popularity")
+_CORRECTION = "holm"
 
 
 class _Printable(Protocol):
@@ -56,8 +57,8 @@ class _Request:
     @property
     def is_of_rows_alone(self) -> bool:
         """Whether one asks for what nothing else has."""
-        of_files = (self.output, self.values, self.test_share, self.row_id, self.weights)
-        return any((*of_files, self.equivalence, self.every))
+        of_files = (self.output, self.values, self.direction, self.test_share, self.row_id, self.weights)
+        return any((*of_files, self.equivalence, self.every, self.correction != _CORRECTION))
 
 
 @click.command(
@@ -118,7 +119,11 @@ class _Request:
     "--all", "every", is_flag=True, help="Compare every pair of models, not only each with the first."
 )
 @click.option(
-    "--holm", "correction", flag_value="holm", default="holm", help="Correct p-values by Holm.  [default]"
+    "--holm",
+    "correction",
+    flag_value=_CORRECTION,
+    default=_CORRECTION,
+    help="Correct p-values by Holm.  [default]",
 )
 @click.option("--bh", "correction", flag_value="bh", help="Correct p-values by Benjamini and Hochberg.")
 @click.option("--raw", "correction", flag_value="raw", help="Do not correct p-values.")

@@ -7,7 +7,6 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..backends.registry import BACKENDS
 from ..backends.storage_url import MEMORY, STORAGE_FILES, is_shared, url_of
 from ..exceptions import ConfigError, missing_extra
 from ..results.run_directory import RunDirectory
@@ -24,7 +23,8 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
         say: called with the line that has its address.
 
     Raises:
-        ConfigError: the directory is not a run directory, or its study is not on disk.
+        ConfigError: the directory is not a run directory, its study is not on disk, or the environment lacks
+            a variable that the storage names.
         MissingExtraError: optuna-dashboard is not installed.
     """
     home = RunDirectory(directory)
@@ -56,9 +56,7 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
 
 
 def _study_place(home: RunDirectory) -> str | Path:
-    resolved = home.read()
-    section = resolved.config["backend"][resolved.backend] if BACKENDS[resolved.backend].has_storage else {}
-    storage = section.get("storage", "sqlite")
+    storage = home.read().storage
     if storage == MEMORY:
         raise ConfigError(f"{home.path}: the sweep kept its study in memory; use `report` instead")
     if is_shared(storage):

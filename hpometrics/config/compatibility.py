@@ -380,8 +380,10 @@ def _check_objectives(sweep: Draft) -> Notes:
             ("search", "sampler"),
             f"{sampler.name} supports one objective, but there are several; choose {fitting}",
         )
-    for key in ("target", "tol"):
-        if budget is not None and getattr(budget, key):
+    if budget is None:
+        return
+    for key, is_set in (("target", budget.target is not None), ("tol", bool(budget.tol))):
+        if is_set:
             yield ("budget", key), "is in the unit of one metric; leave it out with several objectives"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serializer
 
 from .._redaction import excerpt
 from .fields import Condition, Option, ParamName, Params, PlainScalar, Strict, one_key, wrong
@@ -85,6 +85,10 @@ class ValueDimension(Strict):
 
     value: Any
     """Any value."""
+
+    @model_serializer
+    def _dump(self) -> dict[str, Any]:
+        return {"value": self.value}  # null, too, which elsewhere means that the file does not have the key
 
 
 MODELS: dict[str, type[Strict]] = {

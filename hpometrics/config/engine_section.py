@@ -205,7 +205,7 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     place = ("engine", "metrics_from", kind)
     for _, text in objections([path], params, secrets, whole=False):
         yield place, text
-    if several and not any(placeholders(path)):
+    if several and fixed.keys() >= {*placeholders(path)}:
         yield (
             place,
             f"several programs would write {path} at the same time; give each trial its own file, as in "

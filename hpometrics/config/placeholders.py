@@ -282,7 +282,8 @@ def _fill_part(part: str, filling: Filling, values: Mapping[str, Any]) -> list[s
         if name in _LISTS and name not in values:
             return _LISTS[name](filling)
     last = _OPTION.fullmatch(part)
-    if last is not None and last["name"] not in _TEXTS and values.get(last["name"]) is None:
+    is_param = last is not None and (last["name"] in values or last["name"] not in _TEXTS)
+    if last is not None and is_param and values.get(last["name"]) is None:
         return []
     return [_TOKEN.sub(lambda match: _fill_token(match, filling, values), part)]
 

@@ -48,6 +48,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 }
 _INNER: Mapping[str, type[BaseModel]] = {
     "metrics.track_examples": models.ExampleCounts,
+    "search.from": models.WarmStart,
     "engine.metrics_from": MetricsFrom,
 }
 """Models whose keys are too common to suggest them for a key elsewhere."""
@@ -178,8 +179,10 @@ def _text(error: ErrorDetails, path: Path) -> str:
             return f"expected [low, high], got {excerpt(repr(value), 60)}"
         if path[-1] == "normal":
             return f"expected [mean, deviation], got {excerpt(repr(value), 60)}"
-        most = context.get("max_length")
-        return "must not be empty" if most is None else f"has at most {most} entries, got {len(value)}"
+        if kind == "too_long":
+            return f"has at most {context['max_length']} entries, got {len(value)}"
+        least = context["min_length"]
+        return "must not be empty" if least == 1 else f"needs at least {least} entries, got {len(value)}"
     if kind == "literal_error":
         choices = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return f"{value!r} is not one of {', '.join(choices)}{did_you_mean(value, choices)}"

@@ -103,17 +103,26 @@ def audit_files(request: Request) -> list[Audited]:
     """Audit a sweep file of another tool, or a folder of Ray's results; nothing there is changed.
 
     Raises:
-        ConfigError: the path holds nothing that can be audited.
+        ConfigError: the path holds nothing that can be audited, or an option does not go with it.
         RecordError: a file is damaged.
     """
     path = request.path
     if path.suffix in _YAML:
+        _refuse(request, ("study", "metric", "direction", "budget"), "the file of a search has no results")
         return [_audited_file(request)]
     if not is_experiment(path):
         studies = " or ".join(STORAGE_FILES.values())
         raise ConfigError(f"{path} contains no {studies}, and no trial folder of Ray with result.json")
+    _refuse(request, ("study",), "a folder of Ray has no studies")
     direction = None if request.direction is None else Direction.parse(request.direction)
     return audit_searches(read_results(path, request.metric, direction), request)
+
+
+def _refuse(request: Request, options: Sequence[str], why: str) -> None:
+    """Raise if a request has one of some options, which have no meaning for its path."""
+    for option in options:
+        if getattr(request, option) is not None:
+            raise ConfigError(f"{request.path}: {why}, so --{option} has no effect; remove it")
 
 
 def audit_searches(

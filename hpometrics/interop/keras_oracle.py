@@ -163,7 +163,8 @@ def _factors(
     if is_int and section.word("sampling") == "log" and is_whole(factor):
         return name, {"int": [low, values[-1]], "power": factor}
     section.remark("step", "no scale has this factor; the import writes a choice among the numbers")
-    return choice(name, [float(f"{value:.12g}") for value in values], section, "step")
+    options = (float(f"{value:.12g}") for value in values)
+    return choice(name, [int(option) if is_int else option for option in options], section, "step")
 
 
 def _conditions(section: Section) -> dict[str, Any]:

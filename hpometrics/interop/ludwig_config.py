@@ -19,7 +19,7 @@ from .ludwig_metric import (
 )
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of, bohb
-from .terms import Dimension
+from .terms import Dimension, duration
 
 TOOL = "Ludwig"
 _WHOLE = "."
@@ -305,7 +305,7 @@ def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
     is_population = scheduler.word("type", "fifo") in (*POPULATIONS, REPLAY)
     most = scheduler.whole("max_t") if not is_population and _counts_epochs(scheduler) else None
     epochs = most or trainer.whole("epochs") or _EPOCHS
-    time = f"{seconds / 3600:g}h" if seconds % 900 == 0 else f"{seconds:g}s"
+    time = f"{seconds / 3600:g}h" if seconds % 900 == 0 else duration(seconds)
     return {"trials": samples * points, "time": time, "epochs": epochs}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from .terms import (
     as_reported,
     between,
     choice,
+    duration,
     normal,
     read_goal,
     stepped,
@@ -154,13 +155,14 @@ def read_ray(notes: Notes) -> ConvertedSweep:
         experiment.remark("run", f"{experiment.mapping['run']}: {WRITTEN}")
     space: dict[str, Dimension] = {}
     fixed = {"env": experiment.mapping["env"]} if "env" in experiment.mapping else {}
-    is_grid = _read_config(experiment.section("config"), space, fixed)
+    grids = _read_config(experiment.section("config"), space, fixed)
+    is_grid = len(grids) == len(space)
     if not (space or notes.errors):
         notes.add_error((*experiment.path, "config"), f"needs a param to search, as in lr: {{{GRID}: [...]}}")
-    budget = _samples(experiment, space, is_grid)
+    budget = _samples(experiment, [space[name]["choice"] for name in grids], is_grid)
     optimize = _read_stop(experiment.section("stop"), budget)
     if "time_budget_s" in experiment.mapping:
-        budget["time"] = f"{experiment.number('time_budget_s'):g}s"
+        budget["time"] = duration(experiment.number("time_budget_s"))
     config = {
         "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
         "space": space,
@@ -175,39 +177,45 @@ def read_ray(notes: Notes) -> ConvertedSweep:
 
 def _read_config(
     section: Section, space: dict[str, Dimension], fixed: dict[str, Any], front: str = ""
-) -> bool:
-    """Sort a config into dimensions and fixed params by dotted names, and return whether all are grids."""
-    is_grid = True
+) -> list[str]:
+    """Sort a config into dimensions and fixed params by dotted names, and return the names of the grids."""
+    grids: list[str] = []
     for key, value in section.mapping.items():
         name = f"{front}{key}"
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(GRID), list):
             called, dimension = choice(name, value[GRID], section, key, is_drawn=False)
             space[called] = dimension
+            grids.append(called)
         elif isinstance(value, dict) and len(value) == 1 and "eval" in value:
             line = line_of_text(str(value["eval"]))
             if not line or "randint" in line or "random.randint" in str(value["eval"]):
                 section.remark(key, "dropped: eval runs code; write a dimension into space")
             else:
-                space[name], is_grid = parse_value(line, "eval"), False
+                space[name] = parse_value(line, "eval")
         elif isinstance(value, dict) and value:
-            is_grid = _read_config(section.section(key), space, fixed, f"{name}.") and is_grid
+            grids += _read_config(section.section(key), space, fixed, f"{name}.")
         elif isinstance(value, list) and GRID in str(value):
             section.remark(key, f"dropped: {GRID} is inside a list; make the whole list an option")
         else:
             fixed[name] = value
-    return is_grid
+    return grids
 
 
-def _samples(section: Section, space: Mapping[str, Dimension], is_grid: bool) -> dict[str, Any]:
-    """Return the budget for `num_samples`, which Ray multiplies by the points of a grid."""
+def _samples(section: Section, grids: Iterable[Sized], is_grid: bool) -> dict[str, Any]:
+    """Return the budget for `num_samples`, which Ray multiplies by the points of the grids in the space.
+
+    Args:
+        section: the section with `num_samples`.
+        grids: the options of each grid.
+        is_grid: whether there is nothing else.
+    """
     samples = section.whole("num_samples") or 1
     if is_grid:
         if samples > 1:
             text = f"trains each point of the grid {samples} times; the import writes repeats"
             section.remark("num_samples", f"{text}, and the value of a trial is their mean")
         return {"repeats": samples} if samples > 1 else {}
-    grids = (one["choice"] for one in space.values() if "choice" in one)
-    points = math.prod(len(options) for options in grids)
+    points = math.prod(map(len, grids))
     if points > 1:
         section.remark("num_samples", f"{GRID} beside other spaces becomes a choice")
     return {"trials": samples * points}
@@ -220,7 +228,7 @@ def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
         if key == "training_iteration":
             budget["epochs"] = stop.whole(key)
         elif key == "time_total_s":
-            budget["trial_time"] = f"{stop.number(key):g}s"
+            budget["trial_time"] = duration(stop.number(key))
         elif _COUNTERS.fullmatch(key.rpartition("/")[2]):
             stop.remark(key, "dropped: only training_iteration and time_total_s become limits of a trial")
         else:
@@ -285,7 +293,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     if not (space or notes.errors):
         notes.add_error(model.path, "needs a param to search, as in l2: [10, 50, 100]")
     budget = (
-        _samples(optimization, space, True) if is_grid else {"trials": optimization.whole("num_samples") or 1}
+        _samples(optimization, (), True) if is_grid else {"trials": optimization.whole("num_samples") or 1}
     )
     sampler = bohb(optimization, "strategy") if strategy == "bohb" else _SAMPLERS.get(strategy, "tpe")
     pruner = _read_scheduler(optimization, properties)

@@ -169,6 +169,15 @@ def stepped(low: Number, high: Number, step: Number, log: bool = False) -> Dimen
     return {"float": [float(first), float(last)], **how, "step": float(step)}
 
 
+def duration(seconds: Number) -> str:
+    """Return a duration as a sweep file has it, without an exponent.
+
+    >>> duration(1234567), duration(3600.0), duration(0.5)
+    ('1234567s', '3600s', '0.5s')
+    """
+    return f"{Decimal(str(seconds)).normalize():f}s"
+
+
 def powers_of_e(low: Number, high: Number) -> tuple[float, float]:
     """Return the bounds of a range whose exponents of e are given; a float holds none above e ** 709."""
     return float(f"{math.exp(min(low, 700)):.6g}"), float(f"{math.exp(min(high, 700)):.6g}")

@@ -67,13 +67,14 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     if fixed:
         engine["params"] = fixed
     notes.remark((), _OTHER_VALUES)
+    search = _search(top, space)
     config: dict[str, Any] = {
         **_note(top),
         "engine": engine,
         "space": space,
         "metrics": {"optimize": optimize},
-        "search": _search(top, space),
-        "budget": _budget(top),
+        "search": search,
+        "budget": _budget(top, search["sampler"]),
     }
     notes.check()
     return ConvertedSweep(TOOL, top.mapping.get("name"), config, notes)
@@ -177,11 +178,11 @@ def _pruner(ending: Section) -> dict[str, Any] | str:
     return {"asha": {"min_epochs": rung, "eta": eta}}
 
 
-def _budget(top: Section) -> dict[str, Any]:
+def _budget(top: Section, sampler: str) -> dict[str, Any]:
     budget: dict[str, Any] = {}
     if (cap := top.whole("run_cap")) is not None:
         budget["trials"] = cap
-    elif top.mapping.get("method") != "grid":
+    elif sampler != "grid":
         remedy = f"the import writes {_TRIALS} trials"
         top.remark("run_cap", "is missing, so W&B never stops", "no-end", remedy)
         budget["trials"] = _TRIALS

@@ -97,10 +97,10 @@ class ControlListener:
 
 def pause(home: RunDirectory) -> str:
     """Hold back further trials, and return a line that says so; of a complete sweep change nothing."""
-    control = Control.read(_known(home))
+    _known(home)
     if not home.is_at_work and home.read().is_complete(home.records()):
         return f"{home.label}: the sweep is complete, so there is nothing to pause"
-    Control.write(replace(control, paused=True), home)
+    _change(home, lambda control: replace(control, paused=True))
     return f"{home.label}: no further trial starts; running trials continue{_workers(home)}"
 
 
@@ -110,20 +110,26 @@ def resume(home: RunDirectory) -> str:
     Raises:
         ConfigError: the sweep is not paused.
     """
-    control = Control.read(_known(home))
-    if not control.paused:
+    if not Control.read(_known(home)).paused:
         raise ConfigError(f"{home.label}: is not paused; resume a stopped sweep with hpometrics run")
-    Control.write(replace(control, paused=False), home)
+    _change(home, lambda control: replace(control, paused=False))
     return f"{home.label}: trials begin again{_workers(home)}"
 
 
 def stop(home: RunDirectory) -> str:
     """Interrupt the processes at work as Ctrl-C does, and return a line that says so."""
-    control = Control.read(_known(home))
-    Control.write(replace(control, stops=control.stops + 1), home)
+    _change(_known(home), lambda control: replace(control, stops=control.stops + 1))
     if not home.is_at_work:
         return f"{home.label}: no process is at work in it"
     return f"{home.label}: its processes save their progress and end; hpometrics run resumes the sweep"
+
+
+def _change(home: RunDirectory, change: Callable[[Control], Control]) -> None:
+    """Change the requests; those that another process makes at the same time stay."""
+    from filelock import FileLock  # only writers of a directory need it
+
+    with FileLock(home.path / ".control.lock"):
+        change(Control.read(home)).write(home)
 
 
 def _known(home: RunDirectory) -> RunDirectory:

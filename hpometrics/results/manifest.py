@@ -16,6 +16,7 @@ from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared
 from ..config.document import ENGINE_PARAM, Document, engine_text, parse_document, read_document
+from ..config.placeholders import fill_environment
 from ..config.yaml_text import dump_yaml
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -133,10 +134,23 @@ class Resolved:
         return Annotation(tuple(dict.fromkeys((*file.tags, *own.tags))), own.note or file.note)
 
     @property
+    def storage(self) -> str:
+        """The storage of the study; the environment of this process has the variables of `${env:NAME}`.
+
+        Raises:
+            SweepFileError: it lacks one.
+        """
+        has_storage = BACKENDS[self.backend].has_storage
+        storage = self.config["backend"][self.backend].get("storage", "sqlite") if has_storage else "sqlite"
+        document = Document("sweep.resolved.yaml", data={"backend": {self.backend: {"storage": storage}}})
+        filled = fill_environment(document)
+        document.raise_problems()
+        return str(filled["backend"][self.backend]["storage"])
+
+    @property
     def is_shared(self) -> bool:
         """Whether the study is in a storage that others share, not in the run directory."""
-        section = self.config["backend"][self.backend]
-        return BACKENDS[self.backend].has_storage and is_shared(section.get("storage", "sqlite"))
+        return is_shared(self.storage)
 
     @property
     def optimized(self) -> dict[str, Direction]:

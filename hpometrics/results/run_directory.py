@@ -32,6 +32,7 @@ from ..records.epoch_log import EPOCHS_FILE, STATISTICS_FILE, read_epochs, read_
 from ..records.recovery import quarantine, quarantine_study
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM, CONFIRM_FILE
+from ..selection.limits import seconds_at_work
 from ..selection.trial_attempts import Faults
 from .manifest import Change, Resolved, changes, format_changes, read_resolved
 
@@ -341,9 +342,9 @@ class RunDirectory:
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.confirmation, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
-        names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home", ".annotations")
+        studies = (self.study.name, self.journal.name, f"{self.journal.name}.slots")
         locks = (
-            *(self.path / f"{name}.lock" for name in names),
+            *(self.path / f"{name}.lock" for name in (*studies, ".home", ".annotations", ".control")),
             *(path for path in self.locks.glob("*") if path.name.isdecimal()),
             *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
@@ -459,7 +460,7 @@ def _used_up(records: Sequence[TrialRecord], resolved: Resolved) -> str | None:
     budget = resolved.config["budget"]
     time, target, failures = (budget.get(key) for key in ("time", "target", "failures"))
     values = [one.value for one in records if one.state is TrialState.COMPLETE and one.value is not None]
-    if time is not None and sum(record.seconds for record in records) >= float(time.removesuffix("s")):
+    if time is not None and seconds_at_work(records) >= float(time.removesuffix("s")):
         return "time"
     if target is not None and not all(resolved.direction.better(target, value) for value in values):
         return "target"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .._formatting import aligned, duration, number
+from .._imports import own_folders
 from .._text import printable
 from ..direction import ARROWS
 from ..exceptions import HpometricsError
@@ -20,7 +21,6 @@ from .run_directory import RunDirectory
 from .status import Outcome
 
 _HEAD = ("directory", "sweep", "state", "trials", "metric", "best", "trial", "age")
-_SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
 
 @dataclass(frozen=True)
@@ -125,4 +125,4 @@ def _run_directories(folder: Path) -> Iterator[RunDirectory]:
         if home.resolved.name in files:
             yield home
             folders.clear()
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = own_folders(folders)

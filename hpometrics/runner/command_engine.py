@@ -27,7 +27,7 @@ from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..records.program_log import VARIABLE
 from ..run.run import Run
-from .programs.orphan import end_orphan, note_process
+from .programs.orphan import end_orphan, is_group_running, kill_group, note_process
 from .programs.sources import LOG_FILE, Epoch, Source, make_source
 
 GRACE = 10.0
@@ -255,8 +255,8 @@ def _signal_name(number: int) -> str | None:
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """Yield each line of a program's output as soon as it is complete; the last one may have no newline.
 
-    The lines end when all processes have closed the output, or soon after the end of the program itself: its
-    child processes, such as a service or a worker that hangs, may keep the output open for ever.
+    The lines end with the program if no process has the output open, or soon after it: its child processes,
+    such as a service or a worker that hangs, may keep the output open for ever.
     """
     return filter(None, _read_lines_and_pauses(process))
 
@@ -279,6 +279,10 @@ def _read_lines_and_pauses(process: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Yield what a program prints, and nothing where it prints nothing for a while.
+
+    A program that has closed its output, as `exec > train.log` of a shell does, may still run.
+    """
     if process.stdout is None:
         return
     deadline = None
@@ -289,12 +293,16 @@ def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
             if selector.select(max(0.0, min(_POLL_INTERVAL, left))):
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
-                    return
+                    break
                 yield chunk
             else:
                 yield b""
             if deadline is None and process.poll() is not None:
                 deadline = time.monotonic() + GRACE
+    while process.poll() is None:
+        yield b""
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_INTERVAL)
 
 
 @contextmanager
@@ -381,26 +389,21 @@ def _stop(process: subprocess.Popen[bytes], log: IO[str] | None = None) -> None:
 
     Args:
         process: the program.
-        log: receives what it prints until its end; None if its output is read elsewhere.
+        log: receives what they print until their end; None if the output is read elsewhere.
     """
     if process.poll() is not None:
         return
-    with suppress(ProcessLookupError):  # it may have ended in the meantime
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            if log is not None:
-                _drain(process, log)
-            process.wait(_KILL_GRACE if log is None else 0)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _drain(process: subprocess.Popen[bytes], log: IO[str]) -> None:
-    """Log what a program prints until it has ended or its time to end is up."""
     deadline = time.monotonic() + _KILL_GRACE
+    with suppress(ProcessLookupError, PermissionError):  # it may have ended in the meantime
+        os.killpg(process.pid, signal.SIGTERM)
+        if log is not None:
+            _drain(process, log, deadline)
+        kill_group(process.pid, deadline)
+
+
+def _drain(process: subprocess.Popen[bytes], log: IO[str], deadline: float) -> None:
+    """Log what a program and its child processes print until they have ended or their time is up."""
     for chunk in _read_chunks(process):
         log.write(chunk.decode("utf8", "replace"))
-        if time.monotonic() > deadline or (not chunk and process.poll() is not None):
+        if time.monotonic() > deadline or not (chunk or is_group_running(process.pid)):
             return
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(max(0.0, deadline - time.monotonic()))

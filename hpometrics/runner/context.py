@@ -31,6 +31,7 @@ from ..results.run_directory import RunDirectory
 from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
+from ..selection.limits import seconds_at_work
 from ..selection.trial_attempts import Faults
 from .command_engine import Program
 from .imported_engine import (
@@ -144,7 +145,7 @@ class SweepContext:
 
     def count(self, earlier: Sequence[TrialRecord]) -> None:
         """Count the trials of earlier invocations."""
-        self.earlier = sum(record.seconds for record in earlier)
+        self.earlier = seconds_at_work(earlier)
         self.finished = sum(record.state.finished for record in earlier)
         self.reached = any(self.reaches(record) for record in earlier)
         self.used_up = self.resolved.is_used_up(earlier)
@@ -298,7 +299,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     if isinstance(engine, ImportedEngine):
         return measured
     if isinstance(engine, Program):  # it reports numbers, so that a constraint on one measures nothing
-        track = tuple(Reported(one.name, one.direction) for one in plan.track if one.direction is not None)
+        track = tuple(Reported(one.name, one.direction) for one in plan.track)
     else:
         track = facts["track"]
     return measured | {"output": None, "defaults": False, "track": track}

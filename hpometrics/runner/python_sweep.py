@@ -28,7 +28,7 @@ from ..results.stamp import is_finished, question_of
 from ..results.status import opening
 from ..results.summary import overview, overview_text
 from ..results.sweep_result import SweepResult
-from ..space.dimensions import Dimension
+from ..space.dimensions import Dimension, Value
 from ..space.space import Space
 from ..space.values import named_fields, plain_config
 from .signals import check_posix
@@ -262,10 +262,13 @@ def _plain_space(space: Any) -> Any:
     dimensions = space.dimensions if isinstance(space, Space) else named_fields(space)
     if not isinstance(dimensions, Mapping):
         return _plain(dimensions)
-    return {
-        name: _plain(form_of(one) if isinstance(one, Dimension) else plain_config(one))
-        for name, one in dimensions.items()
-    }
+    return {name: _plain_dimension(one) for name, one in dimensions.items()}
+
+
+def _plain_dimension(dimension: Any) -> Any:
+    if dimension is None:  # a constant; a file writes it as a value, because an empty key may be a slip
+        return form_of(Value(None))
+    return _plain(form_of(dimension) if isinstance(dimension, Dimension) else plain_config(dimension))
 
 
 def _plain_output(output: Any) -> Any:

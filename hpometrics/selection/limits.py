@@ -1,4 +1,4 @@
-"""The limits of a search by what its trials bring and cost: `stale` and `cost`."""
+"""The limits of a search by its trials: `stale`, `cost`, and the time that they took."""
 
 from __future__ import annotations
 
@@ -84,6 +84,23 @@ def trials_since_best(
     for record in complete:
         since = 0 if is_new(record) else since + 1
     return since
+
+
+def seconds_at_work(records: Iterable[TrialRecord]) -> float:
+    """Return the seconds in which at least one trial ran; trials side by side take their time once.
+
+    >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    >>> ends = [noon + timedelta(seconds=end) for end in (30, 40, 100)]
+    >>> seconds_at_work(TrialRecord(n, {}, ended=end, seconds=20.0) for n, end in enumerate(ends))
+    50.0
+    """
+    ends = [(record.seconds, _end(record)[0]) for record in records]
+    total, until = timedelta(), datetime.min.replace(tzinfo=UTC)
+    for start, end in sorted((end - timedelta(seconds=seconds), end) for seconds, end in ends):
+        if end > until:
+            total += end - max(start, until)
+            until = end
+    return total.total_seconds()
 
 
 def _end(record: TrialRecord) -> tuple[datetime, int]:

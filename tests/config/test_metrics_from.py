@@ -92,6 +92,10 @@ def test_programs_at_a_time_write_files_of_their_own():
         "{dir}/log.csv" in problem
     )
     assert problems_of(two.replace("log.csv", "'{dir}/log.csv'")) == []
+    fixed = two.replace("log.csv", "'{out}/log.csv'").replace('"{args}"]', '"{args}"], params: {out: logs}')
+    (problem,) = problems_of(fixed)
+    assert "several programs would write {out}/log.csv at the same time" in problem
+    assert problems_of(fixed.replace("{out}/log", "{out}/{seed}")) == []
 
 
 def test_a_function_has_no_source():

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
+from hpometrics.config import validate
+from hpometrics.config.dimension_models import MODELS as DIMENSIONS
 from hpometrics.config.document import Path, SweepFileError, parse_document
+from hpometrics.config.fields import Strict
+from hpometrics.config.models import Sweep
 from hpometrics.config.plan import make_plan
 from hpometrics.config.yaml_text import dump_yaml
 from hpometrics.results.manifest import resolve
@@ -83,6 +87,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "1:1: engine: an engine needs one of target",
         ),
         ("toy_engine:train", "toy_engine.train", "'toy_engine.train' is not a target; write module:function"),
+        ("target: toy_engine:train", "choice: {net: a:b}", "engine.choice: needs at least 2 entries, got 1"),
         ("toy_engine:train", "../toy:train", "is not a target"),
         ("toy_engine:train", "a.b:c.__globals__", "is not a target"),
         ("toy_engine:train", "a:__import__", "is not a target"),
@@ -158,6 +163,11 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("[accuracy]", "[accuracy], at: bets", "'bets' is not one of best, last; did you mean 'best'?"),
         ("sampler: random", "sampler: {tpe: 3}", "search.sampler: write a name, as in tpe"),
         ("sampler: random", "sampler: {tpe: {n_startup: 3}}", "sampler 'tpe' has no argument 'n_startup'"),
+        (
+            "seed: 3",
+            "from: {sweeps: [old], enque: 3}",
+            "search.from: unknown key 'enque'; did you mean 'enqueue'?",
+        ),
         ("seed: 3", "start: [{lr: 2}]", "search.start[0]: lr: must lie in [0.0001, 0.1], got 2"),
         ("seed: 3", "start: [{rl: 0.1}]", "search.start[0]: rl: no such param"),
         ("{trials: 4, epochs: 3}", "{epochs: 3}", "7:1: budget: needs one of trials, time, target"),
@@ -199,6 +209,19 @@ search: {seed: x, sampler: tpee, start: [7, {rl: 1}]}
 budget: {trials: 4.5, retries: -2, patience: !int 3}
 results: {dri: x, loggers: [tensorbord]}
 """
+
+
+def models_in(kind: object) -> set[type[Strict]]:
+    """The models of mappings in a type, but for those of dimensions, which a key in them names."""
+    if not isinstance(kind, type) or not issubclass(kind, Strict):
+        return {model for part in get_args(kind) for model in models_in(part)}
+    fields = (field.annotation for field in kind.model_fields.values())
+    return set().union({kind} - {*DIMENSIONS.values()}, *map(models_in, fields))
+
+
+def test_an_unknown_key_has_suggestions_in_every_mapping():
+    """Each model is in the table by which keys are looked up."""
+    assert models_in(Sweep) == {*validate._MODELS.values(), *validate._INNER.values()}
 
 
 def test_a_mistake_does_not_hide_the_others_of_its_section():

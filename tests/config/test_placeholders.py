@@ -160,6 +160,7 @@ def test_a_command_whose_params_are_in_wandb_config_is_a_sweep():
 def test_a_param_of_the_same_name_comes_first():
     """A sweep over seeds passes its own."""
     assert fill(["--seed={seed}"], Filling({"seed": 11}, 7, Path("/t"))) == ["--seed=11"]
+    assert fill(["--seed={seed}", "x"], Filling({"seed": None}, 7, Path("/t"))) == ["x"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def test_every_shipped_sweep_can_be_planned_again(file):
         changed("trials: 4, epochs: 3", "trials: 4, epochs: 3, time: 2h, target: 0.9, patience: 2"),
         changed("seed: 3}", "seed: 3, start: [{lr: 0.01}]}"),
         changed("optimize: roc_auc", "optimize: {combine: {roc_auc: 1, accuracy: 0.5}}"),
+        changed("log: true}", "log: true}\n  most: {value: null}"),
     ],
 )
 def test_what_a_file_can_say_is_kept(text):

@@ -47,6 +47,15 @@ def test_findings_can_be_ignored():
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "0 findings")
 
 
+@pytest.mark.parametrize(
+    "options", [("--study", "x"), ("--metric", "f1"), ("--direction", "minimize"), ("--budget", "3")]
+)
+def test_options_for_results_are_refused_for_a_file(options):
+    """They would change nothing."""
+    result = audit(FILES / "wandb_bayes.yaml", *options)
+    assert result.exit_code == 2 and f"so {options[0]} has no effect; remove it" in result.stderr
+
+
 def test_another_metric_for_the_weights_than_for_the_score(tmp_path):
     """Ludwig then leaves the model of another epoch than the one whose score it shows."""
     (tmp_path / "l.yaml").write_text(

@@ -141,6 +141,16 @@ def test_every_distribution_of_wandb(parameter, expected, tmp_path):
     assert wandb(tmp_path, parameter)[0] == expected
 
 
+def test_a_grid_of_wandb_that_becomes_random_ends(tmp_path):
+    """A grid ends by itself, but a continuous parameter has none."""
+    head = "program: a.py\nmethod: grid\nmetric: {name: loss, goal: minimize}\n"
+    config, notes = carried(tmp_path, f"{head}parameters: {{lr: {{min: 0.1, max: 1.0}}}}\n")
+    assert config["search"] == {"sampler": "random"} and config["budget"] == {"trials": 20}
+    assert any("run_cap: is missing" in note for note in notes)
+    config, _ = carried(tmp_path, f"{head}parameters: {{lr: {{values: [0.1, 1.0]}}}}\n")
+    assert config["search"] == {"sampler": "grid"} and config["budget"] == {}
+
+
 def test_a_description_of_wandb_is_the_note(tmp_path):
     """One that is too long is cut, and named; the remark on values that are not tracked names the key."""
     text = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}}\n"

@@ -147,13 +147,25 @@ def test_a_nested_config_of_ray_has_dotted_names(tmp_path):
         "lr": {"eval": "random.uniform(1e-4, 1e-3)"},
         "gamma": {"eval": "spec.config.lr * 2"},
     }
-    stop = {"training_iteration": 7, "timesteps_total": 100}
-    config, remarks = converted(tmp_path, "c.yaml", ray(nested, num_samples=4, stop=stop, time_budget_s=90))
+    stop = {"training_iteration": 7, "timesteps_total": 100, "time_total_s": 1e6}
+    text = ray(nested, num_samples=4, stop=stop, time_budget_s=1234567)
+    config, remarks = converted(tmp_path, "c.yaml", text)
     assert config["space"] == {"model.dim": {"choice": [1, 2]}, "lr": {"float": [1e-4, 1e-3]}}
     assert config["search"] == {"sampler": "random"}
-    assert config["budget"] == {"trials": 8, "epochs": 7, "time": "90s"}
+    limits = {"time": "1234567s", "trial_time": "1000000s"}
+    assert config["budget"] == {"trials": 8, "epochs": 7, **limits}
     for text in ("gamma: dropped: eval runs code", "timesteps_total: dropped", "names no metric"):
         assert text in remarks
+
+
+def test_a_drawn_choice_of_ray_is_not_a_grid(tmp_path):
+    """Its options do not multiply the samples."""
+    drawn = {"lr": {"eval": "tune.loguniform(1e-4, 1e-1)"}, "act": {"eval": "tune.choice(['a', 'b'])"}}
+    config, remarks = converted(tmp_path, "c.yaml", ray(drawn, num_samples=10))
+    assert config["space"]["act"] == {"choice": ["a", "b"]}
+    assert config["budget"] == {"trials": 10} and "becomes a choice" not in remarks
+    config, _ = converted(tmp_path, "c.yaml", ray({"act": drawn["act"]}, num_samples=10))
+    assert config["search"] == {"sampler": "random"} and config["budget"] == {"trials": 10}
 
 
 def test_a_search_of_warprec(tmp_path):
@@ -258,6 +270,7 @@ NUMBERS = {"name": "x", "min_value": 2, "max_value": 32, "step": None, "sampling
         ("Int", NUMBERS | {"sampling": "log"}, {"int": [2, 32], "log": True}),
         ("Int", NUMBERS | {"sampling": "log", "step": 2}, {"int": [2, 32], "power": 2}),
         ("Int", NUMBERS | {"sampling": "log", "step": 3}, {"int": [2, 18], "power": 3}),
+        ("Int", NUMBERS | {"sampling": "reverse_log", "step": 4}, {"choice": [2, 8, 32]}),
         ("Float", NUMBERS, {"float": [2.0, 32.0]}),
         ("Float", NUMBERS | {"step": 0.5}, {"float": [2.0, 32.0], "step": 0.5}),
         ("Float", NUMBERS | {"step": 10, "sampling": "log", "min_value": 0.1}, {"choice": [0.1, 1.0, 10.0]}),
@@ -271,7 +284,8 @@ def test_every_hyperparameter_of_keras(kind, config, expected, tmp_path):
     text = oracle((kind, config), ("Boolean", {"name": "y"}))
     converted_config, _ = converted(tmp_path, "oracle.json", text)
     params = converted_config["engine"].get("params", {})
-    assert converted_config["space"].get("x", params.get("x")) == expected
+    value = converted_config["space"].get("x", params.get("x"))
+    assert repr(value) == repr(expected)  # 8 is not 8.0
 
 
 def test_conditions_of_keras_are_when(tmp_path):

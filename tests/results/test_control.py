@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from forked import hpometrics
 from matrix import EXHAUSTIVE
+from sample_records import written
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.control import Control, ControlListener
+from hpometrics.results.control import Control, ControlListener, stop
 from hpometrics.results.run_directory import RunDirectory
 
 ENGINE = """\
@@ -102,6 +104,14 @@ def test_a_paused_sweep_waits_until_it_is_resumed(sweep_file):
     assert "resumed" in (printed / "err").read_text()
     code, text = command("resume", HOME.path)
     assert code == 2 and "is not paused; resume a stopped sweep with hpometrics run" in text
+
+
+def test_requests_at_the_same_time_are_all_counted(tmp_path):
+    """One that another process makes meanwhile is not overwritten."""
+    home = RunDirectory(written(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        assert len({*pool.map(stop, [home] * 40)}) == 1
+    assert Control.read(home) == Control(stops=40)
 
 
 def test_a_complete_sweep_is_not_paused(sweep_file):

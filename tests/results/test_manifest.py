@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
+from hpometrics.config.document import SweepFileError
 from hpometrics.exceptions import RecordError
 from hpometrics.results.manifest import Resolved, changes, read_resolved, resolve
 
@@ -19,6 +20,19 @@ def test_it_reads_back_as_it_was(tmp_path):
     path = tmp_path / "sweep.resolved.yaml"
     path.write_text(BEFORE.to_yaml())
     assert read_resolved(path) == BEFORE
+
+
+def test_the_storage_is_that_of_this_environment(monkeypatch):
+    """The record has the placeholder, whose value each machine reads itself."""
+    monkeypatch.setenv("STUDIES", "sqlite")
+    resolved = resolve(plan_of(SWEEP + "backend: {optuna: {storage: '${env:STUDIES}'}}\n"))
+    assert "${env:STUDIES}" in resolved.to_yaml()
+    assert (resolved.storage, resolved.is_shared) == ("sqlite", False)
+    monkeypatch.setenv("STUDIES", "postgresql://db/studies")
+    assert (resolved.storage, resolved.is_shared) == ("postgresql://db/studies", True)
+    monkeypatch.delenv("STUDIES")
+    with pytest.raises(SweepFileError, match=r"backend\.optuna\.storage: the environment variable STUDIES"):
+        _ = resolved.storage
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -15,7 +17,7 @@ from sample_sweeps import SWEEP, changed, problems_of
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.direction import MAXIMIZE
-from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.selection.selection import pick_trial, simplest_within_error
 from hpometrics.space.draws import derive_seed
@@ -40,6 +42,18 @@ def test_check_says_how_long_a_trial_may_take(sweep):
     """Beside the other budgets."""
     result = sweep(changed("epochs: 3", "epochs: 3, trial_time: 10m"), command="check")
     assert "at most 10m00s per trial, at most 3 epochs" in result.stdout
+
+
+def test_trials_side_by_side_have_used_their_time_once(sweep, swept, folder):
+    """Each of the four took 400 seconds; a resumed sweep has the other half of its time."""
+    swept(SWEEP)
+    home, noon = RunDirectory(folder / "runs/sweep"), datetime(2030, 1, 1, 12, tzinfo=UTC)
+    for record in home.records():
+        ended = noon + timedelta(seconds=25 * record.number)
+        write_trial(home.trial(record.number), replace(record, ended=ended, seconds=400.0))
+    result = sweep(changed("trials: 4", "trials: 5, time: 1000s"))
+    assert result.exit_code == 0, result.output
+    assert len(home.records()) == 5
 
 
 def test_another_time_per_trial_makes_other_trials(sweep, swept):

@@ -6,6 +6,8 @@ import sys
 import pytest
 from sample_sweeps import changed
 
+from hpometrics.cli import check
+
 PROGRAM = """\
 import json
 print(json.dumps({"roc_auc": 0.7, "loss": 1.5}), flush=True)
@@ -51,6 +53,16 @@ def test_an_engine_that_fails_is_told_with_its_line(sweep):
         "sweep.yaml:1:10: engine.target: its first epoch failed: ValueError: never works (toy_engine.py:"
         in (result.stderr)
     )
+
+
+def test_installed_modules_register_no_metric_of_the_sweep(tmp_path, monkeypatch):
+    """They are not read, so that they use up no room of those that are the user's own."""
+    for folder, name in ((".venv", "other"), ("a/site-packages", "other"), ("own", "mine")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "metrics.py").write_text(f"@register_metric('{name}', [BINARY])")
+    assert not check.names_beside(tmp_path / "sweep.yaml", "other")
+    monkeypatch.setattr(check, "_MAX_MODULES", 1)
+    assert check.names_beside(tmp_path / "sweep.yaml", "mine")
 
 
 def test_a_metric_that_the_engine_does_not_report_is_missing(sweep):

@@ -11,6 +11,7 @@ from tensorboardX import SummaryWriter
 from hpometrics import Reported, RunSpec
 from hpometrics.config.placeholders import Filling
 from hpometrics.exceptions import RunError
+from hpometrics.runner.programs import sources, tail
 from hpometrics.runner.programs.sources import LOG_FILE, Source, make_source
 from hpometrics.runner.programs.tail import Tail
 
@@ -111,6 +112,29 @@ def test_scalars_are_read_as_events_are_written(tmp_path):
         writer.add_scalar("accuracy", 0.75, 40)
     source.poll()
     assert read(source, last=True) == [0.75]
+
+
+def log(folder: Path, name: str, *steps: int) -> None:
+    """Write a scalar whose values are its steps, to another file of a folder each time."""
+    with SummaryWriter(str(folder), filename_suffix=f".{steps[0]}") as writer:
+        for step in steps:
+            writer.add_scalar(name, step, step)
+
+
+def test_folders_may_be_written_at_different_times(tmp_path, monkeypatch):
+    """An epoch has the values of its own step; one that is missing for long is left out."""
+    monkeypatch.setattr(tail, "_SEARCH_INTERVAL", 0.0)
+    train, validation = tmp_path / "events" / "train", tmp_path / "events" / "validation"
+    source = source_of(tmp_path, tensorboard="events")
+    log(train, "loss", 0, 1, 2)
+    assert source.poll() == []
+    log(validation, "accuracy", 0, 1, 2, 3)
+    assert [one.values for one in source.poll()] == [{"loss": step, "accuracy": step} for step in range(3)]
+    log(validation, "accuracy", 4)
+    assert source.poll() == []
+    monkeypatch.setattr(sources, "_FLUSH_INTERVAL", -1.0)
+    assert [one.values for one in source.poll()] == [{"accuracy": 3}]
+    assert [one.values for one in source.poll(last=True)] == [{"accuracy": 4}]
 
 
 @pytest.mark.parametrize("torn", [5, 13, 40])

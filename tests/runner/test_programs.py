@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +15,8 @@ from click.testing import CliRunner
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.programs.orphan import PROCESS_FILE, end_orphan, note_process
+from hpometrics.runner import command_engine
+from hpometrics.runner.programs.orphan import PROCESS_FILE, end_orphan, is_group_running, note_process
 
 SCRIPT = """\
 import argparse, json, os, sys
@@ -221,6 +223,16 @@ def test_values_come_back_by_whatever_the_program_writes(run, way):
         assert record.epoch == 1
 
 
+def test_a_tracked_value_needs_no_direction(run):
+    """A file has it as the output does."""
+    text = sweep_file("{dir}/log.csv", more=", metrics_from: {csv: '{dir}/log.csv'}", budget="trials: 1")
+    text = text.replace("optimize: accuracy", "optimize: accuracy, track: [gnorm, gpu_mem]")
+    script = "import sys; open(sys.argv[1], 'w').write('epoch,gnorm,gpu_mem,accuracy\\n1,0.1,2,0.5\\n')"
+    result, home = run(text, script)
+    assert result.exit_code == 0, result.output
+    assert home.records()[0].picked_values == {"accuracy": 0.5, "gnorm": 0.1, "gpu_mem": 2.0}
+
+
 @pytest.mark.parametrize("way", ["csv", "log", "printed"])
 def test_a_replay_reads_the_same_source(run, way):
     """In a temporary directory."""
@@ -351,6 +363,49 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
     record = home.records()[2]
     assert (record.state, len(record.epochs)) == (TrialState.PRUNED, 1)
     assert "saved before the end" in (home.trial(2) / "output.txt").read_text()
+
+
+CLOSES = """\
+import hpometrics, os, time
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+for epoch in range(2):
+    time.sleep(0.3)
+    hpometrics.log(accuracy=epoch)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("more", ["", ", metrics_from: {jsonl: '{dir}/log.jsonl'}"])
+def test_a_program_may_close_its_output_long_before_its_end(run, more):
+    """As `exec > train.log` does; its values are read until it ends, or until the trial does."""
+    text = sweep_file("{lr}", more=more, budget="trials: 1, epochs: 2, trial_time: 60s")
+    result, home = run(text, CLOSES)
+    assert result.exit_code == 0, result.output
+    [record] = home.records()
+    assert [epoch.values["accuracy"] for epoch in record.epochs] == [0.0, 1.0]
+    assert record.ended_by != "trial_time"
+
+
+STAYS = """\
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpgrp(), file=sys.stderr)
+print(json.dumps({"accuracy": 0.5}), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_child_processes_do_not_outlive_a_program_that_is_stopped(run, monkeypatch):
+    """The shell ends at once; the script that it runs ignores the signal, and is killed."""
+    monkeypatch.setattr(command_engine, "_KILL_GRACE", 0.1)
+    command = json.dumps(["sh", "-c", f"{sys.executable} script.py {{lr}}; true"])
+    text = sweep_file(budget="trials: 1, epochs: 1")
+    result, home = run(text.replace(json.dumps([sys.executable, "script.py"]), command), STAYS)
+    group = int((home.trial(0) / "output.txt").read_text())
+    outlives = is_group_running(group)
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    assert result.exit_code == 0 and not outlives, result.output
 
 
 @pytest.mark.parametrize(

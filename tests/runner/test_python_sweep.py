@@ -160,7 +160,7 @@ def test_each_kind_of_dimension_is_written_as_a_file_has_it(toy):
     space = {
         "a": Float(0, 1, step=0.25), "b": Int(1, 64, power=2), "c": Int(2, 8, step=2, when={"d": "x"}),
         "d": Choice(["x", "y", None], weights=[1, 2, 3]), "e": Normal(0.9, 0.02), "f": False,
-        "g": {"value": (1, 2)},
+        "g": {"value": (1, 2)}, "h": None,
     }  # fmt: skip
     written = python_sweep(toy.train, space=space)._plan.space
     assert written == Space({**space, "g": written.dimensions["g"]})

@@ -194,6 +194,7 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
         ),
         (("sampler: nsga2", "sampler: cmaes"), "search.sampler: cmaes supports one objective"),
         (("epochs: 2", "epochs: 2, target: 0.9"), "budget.target: is in the unit of one metric"),
+        (("epochs: 2", "epochs: 2, target: 0"), "budget.target: is in the unit of one metric"),
         (("track", "pick: one_se, track"), "metrics.pick: one_se works for one objective"),
         (
             ("track", "pick: -1, track"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FixedTrial, FrozenTrial, TrialState as OptunaState, create_trial
 
 from ...backends.optuna.samplers import set_excesses
+from ...backends.registry import BACKENDS
 from ...config.document import Document
-from ...config.space_section import LIST, read_space
+from ...config.space_section import read_space
 from ...config.validate import read_config
 from ...config.yaml_text import format_exact
 from ...exceptions import SpaceError
@@ -19,17 +21,28 @@ from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
 from ..manifest import Resolved
 
+_ANY_ENGINE = "engine:train"  # a sweep has an engine; its space is the same for all but those of a choice
+
 
 def space_of(resolved: Resolved) -> Space | None:
-    """Return the search space; None if a list of params was tried.
+    """Return the search space without fixed params; None if a list of params was tried.
+
+    Nothing else of the config is read, because only the machines of the trials need to have the variables
+    that `${env:NAME}` stands for there.
 
     Raises:
-        SweepFileError: the record holds a config that this version cannot read.
+        SweepFileError: the record holds a space that this version cannot read.
     """
-    document = Document("sweep.resolved.yaml", data=dict(resolved.config))
+    config = resolved.config
+    if BACKENDS[resolved.backend].has_points and not config["space"]:
+        return None
+    choice = config["engine"].get("choice")
+    engine = {"choice": choice} if choice else {"target": _ANY_ENGINE}
+    data = {"engine": engine, "space": config["space"], "budget": {}}
+    document = Document("sweep.resolved.yaml", data=data)
     space = read_space(read_config(document), document)
     document.raise_problems()
-    return None if space is None or LIST in space.dimensions else space
+    return space
 
 
 def study_of(
@@ -56,17 +69,18 @@ def study_of(
         if record.state is TrialState.COMPLETE or (infeasible and record.state.trained)
     }
     numbers = range(max((record.number for record in records), default=-1) + 1)
-    study.add_trials([_trial(included.get(number), resolved.metric, space) for number in numbers])
+    study.add_trials([_trial(included.get(number), resolved, space) for number in numbers])
     return study
 
 
-def _trial(record: TrialRecord | None, metric: str, space: Space | None) -> FrozenTrial:
+def _trial(record: TrialRecord | None, resolved: Resolved, space: Space | None) -> FrozenTrial:
     """Return the trial, or a failed one in the place of a trial that is left out, so that numbers stay."""
-    scores = () if record is None else record.scores([metric])
+    scores = () if record is None else record.scores([resolved.metric])
     if record is None or not all(map(math.isfinite, scores)):
         return create_trial(state=OptunaState.FAIL)
     try:
-        params_trial = _with_params(record, space)
+        params = {name: value for name, value in record.params.items() if name not in resolved.fixed}
+        params_trial = _with_params(params, space)
     except SpaceError:
         return create_trial(state=OptunaState.FAIL)
     distributions = {name: _by_name(one) for name, one in params_trial.distributions.items()}
@@ -92,11 +106,11 @@ def _by_name(distribution: BaseDistribution) -> BaseDistribution:
     return CategoricalDistribution([format_exact(one) for one in distribution.choices])
 
 
-def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:
+def _with_params(params: Mapping[str, Any], space: Space | None) -> FixedTrial:
     if space is None:
         return FixedTrial({})
-    space.check(record.params)
+    space.check(params)
     plain = space.plain  # with the values themselves, which the figures show
-    trial = FixedTrial(plain.encode(record.params))
+    trial = FixedTrial(plain.encode(params))
     plain.suggest(trial)
     return trial

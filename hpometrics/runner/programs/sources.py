@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ LOG_FILE = "log.jsonl"
 
 _DELIMITERS = ",;\t"
 _NAMES = 20  # of a source that a message lists
+_FLUSH_INTERVAL = 120.0  # seconds between two writes of a writer of TensorBoard, unless it is set otherwise
 
 
 @dataclass(frozen=True)
@@ -125,25 +127,29 @@ class Grouping:
         """
         if self._ignores_labels and label is not None and label in self._labels:
             return
-        repeated = label is None and self._is_whole and self._optimized & values.keys()
+        repeated = label is None and self.is_whole(self._values) and self._optimized & values.keys()
         follows = self._ended and label is None
         if repeated or follows or (label is not None and label != self._label):
             yield from self.flush()
             self._label = label
         self._values |= values
-        if not self._ended and self._wanted <= self._values.keys():
+        if not self._ended and self.is_complete(self._values):
             yield from self._end()
+
+    def is_complete(self, values: Mapping[str, float]) -> bool:
+        """Return whether values are all that the sweep names."""
+        return self._wanted <= values.keys()
 
     def flush(self) -> Iterator[Epoch]:
         """Yield the open epoch if it has the optimized values, and begin the next one."""
-        if self._is_whole and not self._ended:
+        if self.is_whole(self._values) and not self._ended:
             yield from self._end()
         if self._ended:
             self._values, self._ended = {}, False
 
-    @property
-    def _is_whole(self) -> bool:
-        return self._optimized <= self._values.keys()
+    def is_whole(self, names: Collection[str]) -> bool:
+        """Return whether all optimized values are among some names."""
+        return self._optimized <= {*names}
 
     def _end(self) -> Iterator[Epoch]:
         self._ended = True
@@ -361,13 +367,36 @@ class Scalars(Growing):
         super().__init__(path, grouping, skips)
         self._files = EventFiles(path, skips)
         self._folders: dict[str, str] = {}
+        self._steps: dict[int, tuple[float, dict[str, float]]] = {}  # with the time of the first value
+        self._latest: dict[str, int] = {}  # step of each folder that has values
+        self._whole: set[int] = set()  # steps that have all optimized values
 
     def _read(self, last: bool) -> Iterator[Epoch]:
-        for scalar in sorted(self._files.read(last), key=lambda scalar: scalar.step):
+        for scalar in self._files.read(last):
             name = self._grouping.name_of(f"{scalar.folder}/{scalar.tag}") if scalar.folder else None
             name = name or self._name_of_tag(scalar.tag, scalar.folder)
             if name is not None:
-                yield from self._grouping.add(scalar.step, {name: scalar.value})
+                _, values = self._steps.setdefault(scalar.step, (time.monotonic(), {}))
+                values[name] = scalar.value
+                if self._grouping.is_whole(values):
+                    self._whole.add(scalar.step)
+                self._latest[scalar.folder] = max(scalar.step, self._latest.get(scalar.folder, scalar.step))
+        ended = self._steps if last else [step for step in self._whole if self._has_ended(step)]
+        latest = max(ended, default=None)
+        for step in sorted(step for step in self._steps if latest is not None and step <= latest):
+            self._whole.discard(step)
+            yield from self._grouping.add(step, self._steps.pop(step)[1])
+            yield from self._grouping.flush()
+
+    def _has_ended(self, step: int) -> bool:
+        """Return whether no value of a step is missing: each folder has a later one, or had time to write it.
+
+        The writers of several folders write at different times.
+        """
+        since, values = self._steps[step]
+        if self._grouping.is_complete(values) or step < min(self._latest.values()):
+            return True
+        return step < max(self._latest.values()) and time.monotonic() - since > _FLUSH_INTERVAL
 
     def _name_of_tag(self, tag: str, folder: str) -> str | None:
         name = self._grouping.name_of(tag)

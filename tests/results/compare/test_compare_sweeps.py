@@ -137,6 +137,13 @@ def test_other_metrics_are_not_compared(runs, text, fact):
     assert result.exit_code == 2 and fact in result.stderr and not result.stdout
 
 
+@pytest.mark.parametrize("options", [("--direction", "maximize"), ("--bh",), ("--raw",)])
+def test_an_option_of_models_is_not_ignored(runs, options):
+    """Models are compared row by row; here their rows are missing, and a metric has its own direction."""
+    result = compared("a", "b", *options)
+    assert result.exit_code == 2 and not result.stdout
+
+
 def test_another_direction_is_not_compared(runs):
     """As where an engine reports a value that two files say different things of."""
     for name, direction in (("a", "minimize"), ("b", "maximize")):

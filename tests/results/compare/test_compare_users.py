@@ -120,6 +120,13 @@ def test_what_cannot_be_compared_is_said(arguments, problem, ran):
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"{problem}\n")
 
 
+@pytest.mark.parametrize("options", [("--direction", "maximize"), ("--bh",), ("--raw",), ("--all",)])
+def test_users_are_compared_in_one_way(options, ran):
+    """An option of another comparison is refused, not ignored."""
+    result = compared("0", "1", *options)
+    assert result.exit_code == 2 and "supports only --metric and --by" in " ".join(result.stderr.split())
+
+
 def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
     """The output of the engine did not ask; neither file nor folder is left of them."""
     assert sweep(SWEEP.replace("(per_user=true)", "")).exit_code == 0

@@ -40,6 +40,20 @@ def test_a_trial_of_an_earlier_space_is_left_out_where_params_are_drawn():
     assert study_of(records, RESOLVED).best_value == 0.9
 
 
+@pytest.mark.parametrize("here", [None, "/elsewhere"])
+def test_figures_need_no_variable_of_the_environment(monkeypatch, here):
+    """Of another machine it may not be set here, or to another value; the trials keep theirs."""
+    monkeypatch.setenv("DATA", "/scratch")
+    params = "output: binary, params: {data: '${env:DATA}'}}"
+    resolved = resolve(plan_of(changed("output: binary}", params)))
+    records = [replace(one, params={**one.params, "data": "/scratch"}) for one in FOUR[:2]]
+    monkeypatch.delenv("DATA") if here is None else monkeypatch.setenv("DATA", here)
+    study = study_of(records, resolved, space_of(resolved))
+    assert [t.state.name for t in study.trials] == ["COMPLETE", "COMPLETE"]
+    assert study.trials[1].params == {"lr": FOUR[1].params["lr"], "size": "large"}
+    assert figures(records, resolved)["parallel"].drawings
+
+
 def test_an_infeasible_trial_is_gray_or_left_out_with_a_note():
     """History and slices draw it apart from the best ones; parallel coordinates say that it is missing."""
     broken = replace(trial(1, [0.9]), state=TrialState.INFEASIBLE, constraints={"ece <= 0.1": 0.2})
