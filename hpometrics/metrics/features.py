@@ -259,7 +259,7 @@ class Ranking(OutputFeature):
     here, once:
 
     Args:
-        num_items: the size of the catalogue.
+        num_items: the size of the catalog.
         num_users: the number of users in training; by default the rows of `seen`.
         relevance_threshold: items whose grade is above it are relevant.
         unjudged: the grade of an item that should have been judged and was not, such as the -1 of TREC; for
