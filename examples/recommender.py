@@ -1,4 +1,4 @@
-"""The engine of `configs/recommender.yaml`: matrix factorisation on implicit feedback, a ranking output.
+"""The engine of `configs/recommender.yaml`: matrix factorization on implicit feedback, a ranking output.
 
 The feedback is drawn or, where the environment variable `RATINGS` names one, read from a file of MovieLens.
 """

@@ -81,7 +81,7 @@ class OptunaBackend(BackendSection):
     the GPUs of a worker."""
     heartbeat: Duration = 15.0
     """The interval at which workers that share only the storage write a heartbeat; after four intervals
-    without one the trial of a worker goes on elsewhere."""
+    without one the trial of a worker resumes elsewhere."""
 
     def facts(self, threads: int) -> str:
         """Return the storage, the number of workers and their GPUs."""

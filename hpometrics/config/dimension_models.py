@@ -18,7 +18,7 @@ class Dimension(Strict):
     """The fields that all searched dimensions share."""
 
     when: Annotated[dict[ParamName, Condition] | None, Field(min_length=1)] = None
-    """Present only when other parameters have these values: `{optimizer: sgd}`, `{layers: [2, 3]}`."""
+    """Present only when other params have these values: `{optimizer: sgd}`, `{layers: [2, 3]}`."""
 
 
 class FloatDimension(Dimension):

@@ -121,7 +121,7 @@ def _check_slug(value: Any) -> Any:
 def _check_param(value: str) -> str:
     if not 0 < len(value) <= _PARAM_LENGTH or not value.isprintable() or value != value.strip():
         raise wrong(
-            f"{excerpt(value, 40)!r} is not a parameter name; use 1 to {_PARAM_LENGTH} printable characters"
+            f"{excerpt(value, 40)!r} is not a param name; use 1 to {_PARAM_LENGTH} printable characters"
         )
     if not is_normalized("NFC", value):
         raise wrong(

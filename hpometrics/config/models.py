@@ -432,7 +432,7 @@ class Draft(Strict):
     name: Name | None = None
     """Name of the sweep; the file's name unless given."""
     tags: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=nothing_listed)
-    """Tags of the sweep, by which `hpometrics ls --tag` finds it. A sweep that goes on may change them."""
+    """Tags of the sweep, by which `hpometrics ls --tag` finds it. A resumed sweep may change them."""
     note: Annotated[str, Field(max_length=1000)] | None = None
     """A note on the sweep."""
     include: IncludeForm = None
@@ -443,7 +443,7 @@ class Draft(Strict):
     plugins: Annotated[list[Module], Field(max_length=100)] = Field(default_factory=nothing_listed)
     """Modules that `run` and its workers import, beside the engine, for the metrics that they register."""
     space: SpaceForm | None = None
-    """The search space: a dimension per parameter."""
+    """The search space: a dimension per param."""
     metrics: Metrics | None = None
     """The metrics to optimize and to track."""
     search: Search = Search.model_construct()
@@ -466,7 +466,7 @@ class Sweep(Draft):
     engine: EngineForm
     """The training code: `module:function`, or a mapping."""
     space: SpaceForm = Field(default_factory=nothing_by_name)
-    """The search space: a dimension per parameter. The list backend works without it."""
+    """The search space: a dimension per param. The list backend works without it."""
     metrics: Metrics = Metrics.model_construct()
     """The metrics to optimize and to track."""
     budget: Budget

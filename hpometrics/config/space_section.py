@@ -58,7 +58,7 @@ def read_space(config: Draft, document: Document) -> Space | None:
             document.add(("engine", "params", ENGINE_PARAM), _DRAWN)
     elif not section and isinstance(section, dict | None):
         document.add(
-            ("space",), "has no parameters; name at least one to search, as in lr: {float: [1e-4, 1e-1]}"
+            ("space",), "has no params; name at least one to search, as in lr: {float: [1e-4, 1e-1]}"
         )
     if len(document.problems) > before or not isinstance(section, dict) or len(dimensions) < len(section):
         return None

@@ -45,7 +45,7 @@ _ORDINARY_NOISE = 0.3
 
 
 def _rankings() -> Ranking:
-    """Return a small catalogue: item 0 is the most popular, and each user has seen one of the first three."""
+    """Return a small catalog: item 0 is the most popular, and each user has seen one of the first three."""
     popularity = 1000 / torch.arange(1, _ITEMS + 1, dtype=torch.float64)
     return Ranking(
         num_items=_ITEMS,

@@ -54,7 +54,7 @@ NO_NAME = (
 )
 DEVICE = "is a device on Windows, so no directory can have that name"
 NO_TARGET = "is not a target; write module:function, as in examples.digits:train"
-NO_PARAM = "is not a parameter name; use 1 to 128 printable characters"
+NO_PARAM = "is not a param name; use 1 to 128 printable characters"
 NO_PATH = "is not a path; write up to 1024 printable characters"
 NO_SECRET = (
     "expected {secret: NAME}, where NAME is an environment variable in capitals, never the secret itself"

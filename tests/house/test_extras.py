@@ -104,6 +104,17 @@ def test_every_extra_that_a_metric_names_exists():
     assert named <= EXTRAS.keys()
 
 
+def test_every_extra_that_a_page_names_is_declared():
+    """After the word extra, or in brackets after the name of this package."""
+    forms = re.compile(r"\bextras? ((?:`\w+`(?:, | and )?)+)|\(extra (\w+)\)|\bhpometrics\[([\w,]+)\]")
+    named: dict[str, str] = {}
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        for parts in forms.findall(" ".join(path.read_text(encoding="utf8").split())):
+            named |= dict.fromkeys({*re.findall(r"\w+", " ".join(parts))} - {"and"}, path.name)
+    assert named.keys() >= {"dashboard", "grpc", "keras", "mlflow", "report", "samplers", "wandb"}
+    assert {name: page for name, page in named.items() if name not in EXTRAS} == {}
+
+
 def test_the_table_of_extras_has_all_of_them():
     """With the packages that each brings."""
     page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf8")

@@ -95,7 +95,7 @@ def draw_pushed_users(output: OutputFeature, rows: int, noise: float, random: to
 
 
 def draw_as_catalogue(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Draw lists of two with the groups in the catalogue's proportion; a wrong answer pushes the first."""
+    """Draw lists of two with the groups in the catalog's proportion; a wrong answer pushes the first."""
     first, others = (
         low + (torch.randint(size, (rows, 1), generator=random) + torch.arange(2)) % size
         for low, size in ((_SEEN, _FIRST - _SEEN), (_FIRST, _ITEMS - _FIRST))

@@ -56,7 +56,7 @@ def sample_candidates(
 
     Args:
         target: the relevant items of each user, in any form of `Interactions`.
-        num_items: the size of the catalogue.
+        num_items: the size of the catalog.
         num_negatives: the number to draw for each user.
         seen: interactions of the same users, which are excluded as well.
         users: (users,) their numbers, which with the seed determine the draw; by default 0, 1, ...

@@ -48,7 +48,7 @@ class Comparison:
 def compare(
     a: PerUser, b: PerUser, metric: str, *, confidence: float = 0.95, resamples: int = 9999, seed: int = 0
 ) -> Comparison:
-    """Compare two models by a metric, user by user; needs SciPy.
+    """Compare two models by a metric, user by user.
 
     Args:
         a: the result of `per_user()` for one model.
@@ -60,7 +60,6 @@ def compare(
 
     Raises:
         MetricInputError: fewer than two users have a value in both.
-        MissingExtraError: SciPy is not installed.
 
     Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap; Wilcoxon 1945, Biometrics Bulletin
         1(6).

@@ -159,7 +159,7 @@ class RankingBatch(Outputs):
 
     @property
     def num_items(self) -> int:
-        """The size of the catalogue.
+        """The size of the catalog.
 
         Raises:
             MetricInputError: only candidates are scored and the output does not state the size; or documents
@@ -168,7 +168,7 @@ class RankingBatch(Outputs):
         self._check_numbered()
         if self._update.num_items is None:
             raise MetricInputError(
-                "the size of the catalogue is unknown, because the batch has only candidates; pass "
+                "the size of the catalog is unknown, because the batch has only candidates; pass "
                 "Ranking(num_items=...)"
             )
         return self._update.num_items
@@ -186,7 +186,7 @@ class RankingBatch(Outputs):
 
     @property
     def item_groups(self) -> Tensor:
-        """The group of each item of the catalogue, -1 where it is unknown, (items,) int64.
+        """The group of each item of the catalog, -1 where it is unknown, (items,) int64.
 
         Raises:
             MetricInputError: the output has no groups of items, or the scored items are unknown.
@@ -196,7 +196,7 @@ class RankingBatch(Outputs):
 
     @property
     def item_features(self) -> Tensor:
-        """The features of each item of the catalogue, (items, features) float32.
+        """The features of each item of the catalog, (items, features) float32.
 
         Raises:
             MetricInputError: the output has no features of items, or the scored items are unknown.
@@ -220,11 +220,11 @@ class RankingBatch(Outputs):
 
     @property
     def catalogue(self) -> int | None:
-        """The size of the catalogue, None where it is unknown."""
+        """The size of the catalog, None where it is unknown."""
         return self._update.num_items
 
     def with_lists(self, lists: Lists, weight: Tensor | None = None) -> RankingBatch:
-        """Return a batch over the same catalogue with these lists and weights, without scores."""
+        """Return a batch over the same catalog with these lists and weights, without scores."""
         batch = self._with_update(self._update.without_scores(lists.relevant, weight))
         batch._blocks["lists"], batch._depth = lists, lists.depth
         return batch
@@ -335,7 +335,7 @@ class RankingBatch(Outputs):
         if not self.numbered:
             raise MetricInputError(
                 "the items of lists are needed, but queries= does not name them; pass items=, (pairs,), "
-                "the item of each pair, or leave out metrics of the catalogue"
+                "the item of each pair, or leave out metrics of the catalog"
             )
 
     def _rank(self, depth: int) -> Lists:

@@ -1,6 +1,6 @@
 """Side data of users and items, read once from the output feature, and item facts derived from them.
 
-Each fact is (items,), as long as the catalogue, and computed once for all batches.
+Each fact is (items,), as long as the catalog, and computed once for all batches.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def propensity(side: SideData, num_items: int) -> Tensor:
     if side._output.propensity is not None:
         if len(side.propensity) != num_items:
             raise MetricInputError(
-                f"propensity has {len(side.propensity)} items, but the catalogue has {num_items}"
+                f"propensity has {len(side.propensity)} items, but the catalog has {num_items}"
             )
         return side.propensity
     counts = popularity(side, num_items)

@@ -31,7 +31,7 @@ class Update:
     Attributes:
         scoring: the source of the scores, rows over columns.
         side: the side data of the output.
-        num_items: the size of the catalogue; None if it is unknown, or if documents without ids are scored.
+        num_items: the size of the catalog; None if it is unknown, or if documents without ids are scored.
         relevance: the relevant items of each row.
         target: the target if it is dense, otherwise a zero for each row.
         items: (rows, columns) the item of each column, -1 for none; None where columns are items.
@@ -301,12 +301,12 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
 
 
 def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:
-    """Return the size of the catalogue; None if only candidates are scored and nothing shows it.
+    """Return the size of the catalog; None if only candidates are scored and nothing shows it.
 
     Args:
         scoring: the scores.
         side: the side data.
-        whole: whether the columns are the items of the catalogue.
+        whole: whether the columns are the items of the catalog.
 
     Raises:
         MetricInputError: scores and side data have different numbers of items.
@@ -314,7 +314,7 @@ def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | No
     from_scores, from_side = scoring.shape[1] if whole else scoring.num_items, side.num_items
     if None not in (from_side, from_scores) and from_side != from_scores:
         raise MetricInputError(
-            f"there are scores of {from_scores} items, but the catalogue has {from_side}; if these are "
+            f"there are scores of {from_scores} items, but the catalog has {from_side}; if these are "
             "candidates, pass items="
         )
     return from_side if from_scores is None else from_scores
@@ -355,7 +355,7 @@ def read_target(
         scoring: the scores.
         items: the item of each score; None where columns are items.
         feature: the output, which defines which grades are relevant.
-        num_items: the size of the catalogue, where it is known.
+        num_items: the size of the catalog, where it is known.
 
     Raises:
         MetricInputError: there is no target, or it does not match the scores.
@@ -444,7 +444,7 @@ def stray_ids(
 
     Args:
         items: the argument `items`.
-        num_items: the size of the catalogue, where it is known.
+        num_items: the size of the catalog, where it is known.
         users: the number of the user of each row.
         number: the number of users with seen items, where these are masked.
     """

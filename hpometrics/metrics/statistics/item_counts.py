@@ -45,7 +45,7 @@ class ItemCounts(AtCutoffs):
         return True
 
     def check(self, batch: Outputs) -> None:
-        """Check that the size of the catalogue is known, and that of earlier batches.
+        """Check that the size of the catalog is known, and that of earlier batches.
 
         Raises:
             MetricInputError: it is unknown or differs.
@@ -53,7 +53,7 @@ class ItemCounts(AtCutoffs):
         size = rankings_in(batch).num_items
         if self._state and self._state["counts"].shape[1] != size:
             raise MetricInputError(
-                f"all batches must have the same catalogue; it had {self._state['counts'].shape[1]} items, "
+                f"all batches must have the same catalog; it had {self._state['counts'].shape[1]} items, "
                 f"now {size}. Pass Ranking(num_items=...), and items= if only candidates are scored"
             )
 
@@ -89,7 +89,7 @@ class ItemMeans(FormulaMeans[Measure]):
     """
 
     def check(self, batch: Outputs) -> None:
-        """Check that the groups of items, and with them the catalogue, are known.
+        """Check that the groups of items, and with them the catalog, are known.
 
         Raises:
             MetricInputError: they are not.
@@ -131,7 +131,7 @@ class ItemTotals(Statistic):
         super().__init__(of=of)
 
     def check(self, batch: Outputs) -> None:
-        """Check that the size of the catalogue is known.
+        """Check that the size of the catalog is known.
 
         Raises:
             MetricInputError: it is not.

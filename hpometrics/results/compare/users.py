@@ -78,7 +78,6 @@ def compare_trials(
     Raises:
         ConfigError: the directory is not a run directory, or a trial does not exist or has no values by user.
         MetricInputError: the trials measured other users, or the users of the first have no such strata.
-        MissingExtraError: SciPy is not installed.
     """
     home = RunDirectory(directory)
     resolved = home.read()

@@ -34,7 +34,7 @@ class GroupedAUC(AreaMetric, WholeMetric):
         another.
     Formula: mean over users of pairs in the right order / pairs, a tie being half of one.
     Deviates: WarpRec adds one to the others of each user, and orders ties by chance. In a sampled evaluation,
-        it divides by the catalogue instead of the candidates. RecBole's `GAUC` is `auc` here. Zhu et al.
+        it divides by the catalog instead of the candidates. RecBole's `GAUC` is `auc` here. Zhu et al.
         weigh users by their impressions.
     Source: Rendle et al. 2009, UAI; Zhu et al. 2017, KDD.
 
@@ -62,7 +62,7 @@ class PooledAUC(AreaMetric, WholeMetric):
         another.
     Formula: mean over relevant items of all users of others with a lower score / others, a tie being half.
     Deviates: WarpRec and Elliot divide by one more than the others, and order ties by chance. In a sampled
-        evaluation, WarpRec divides by the catalogue instead of the candidates, so that chance is 0.95.
+        evaluation, WarpRec divides by the catalog instead of the candidates, so that chance is 0.95.
     Source: Hanley & McNeil 1982, Radiology 143(1); Rendle et al. 2009, UAI.
 
     >>> import torch
@@ -90,7 +90,7 @@ class LimitedAUC(AreaMetric):
     Value: float in [0, 1], no unit, 1 is best; nan when no user has both a relevant item and another.
     Formula: mean over users of the sum, over relevant items among the first k, of
         1 - others before it / others; divided by min(relevant, k). Ties count in the order of the list.
-    Deviates: WarpRec adds one to the others, and in a sampled evaluation divides by the catalogue instead of
+    Deviates: WarpRec adds one to the others, and in a sampled evaluation divides by the catalog instead of
         the candidates. The paper draws a straight line on from the k-th item.
     Source: Schroeder, Thiele & Lehner 2011, UCERSTI 2.
 

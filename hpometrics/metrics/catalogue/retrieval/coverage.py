@@ -27,7 +27,7 @@ _EMPTY = "every list is empty, so nothing was recommended"
 
 
 class _OfCounts(TopKMetric):
-    """A metric that is a function of how often each item of the catalogue is recommended."""
+    """A metric that is a function of how often each item of the catalog is recommended."""
 
     family = "coverage"
     draw_batch = staticmethod(draw_narrowed)
@@ -58,7 +58,7 @@ class ItemCoverage(_OfCounts):
     Shape: scores, target (users, items).
     Value: float from 0, items, more is better; nan before the first user.
     Formula: size of the union of all lists
-    Deviates: RecBole gives its share of the catalogue, here `catalog_coverage`; WarpRec counts masked and
+    Deviates: RecBole gives its share of the catalog, here `catalog_coverage`; WarpRec counts masked and
         padded places as items.
     Source: Ge, Delgado-Battenfeld & Jannach 2010, RecSys.
 
@@ -78,7 +78,7 @@ class ItemCoverage(_OfCounts):
 
 @register_metric("catalog_coverage", [RANKING], aliases=["catalogue_coverage"])
 class CatalogCoverage(ItemCoverage):
-    """Share of the catalogue that is recommended to anyone in lists of k.
+    """Share of the catalog that is recommended to anyone in lists of k.
 
     Every user counts, with or without a relevant item.
 
@@ -95,19 +95,19 @@ class CatalogCoverage(ItemCoverage):
     """
 
     def of_counts(self, counts: Tensor) -> Tensor:
-        """Divide by the size of the catalogue."""
+        """Divide by the size of the catalog."""
         return super().of_counts(counts) / len(counts)
 
 
 @register_metric("gini", [RANKING], aliases=["Gini"])
 class Gini(_OfCounts):
-    """Inequality of how often the items of the catalogue are recommended, in lists of k.
+    """Inequality of how often the items of the catalog are recommended, in lists of k.
 
     Every user counts, with or without a relevant item; an item never recommended counts 0 times.
 
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 0 is best, when all items are recommended equally often, 1 is when one
-        item is all that is recommended; nan when nothing is, or of a catalogue of one item.
+        item is all that is recommended; nan when nothing is, or of a catalog of one item.
     Formula: sum over j of (2 j - I - 1) c_j / ((I - 1) sum of c), c the counts of the I items, rising
     Deviates: RecBole divides by I; Elliot gives 1 - gini, to be maximized; both fill short lists up.
     Source: Adomavicius & Kwon 2012, IEEE TKDE 24(5).
@@ -125,14 +125,14 @@ class Gini(_OfCounts):
         """Weigh the counts by their rank."""
         size, total = len(counts), counts.sum()
         if size < 2 or not total > 0:
-            return self.undefined(_EMPTY if size > 1 else "the catalogue has one item")
+            return self.undefined(_EMPTY if size > 1 else "the catalog has one item")
         weight = torch.arange(1 - size, size, 2, device=counts.device, dtype=torch.float64)
         return (weight * _ascending(counts)).sum() / ((size - 1) * total)
 
 
 @register_metric("shannon_entropy", [RANKING], aliases=["ShannonEntropy"])
 class ShannonEntropy(_OfCounts):
-    """Entropy of the recommendations over the items of the catalogue, in lists of k.
+    """Entropy of the recommendations over the items of the catalog, in lists of k.
 
     Every user counts, with or without a relevant item.
 
@@ -164,7 +164,7 @@ class ShannonEntropy(_OfCounts):
         if not total > 0:
             return self.undefined(_EMPTY)
         if self.normalized and len(counts) < 2:
-            return self.undefined("the catalogue has one item")
+            return self.undefined("the catalog has one item")
         entropy: Tensor = torch.special.entr(counts / total).sum()
         return entropy / math.log(len(counts)) if self.normalized else entropy
 

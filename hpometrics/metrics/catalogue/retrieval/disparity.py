@@ -95,7 +95,7 @@ class SourceBias(BiasDistance):
 
     Value: float from 0, no unit; nan when no pair of groups has a bias.
     Formula: mean of |bs - 1|, bs = share of group c in what users of group g have seen / its share in the
-        catalogue. Those of no known group count in both wholes, and are in no pair.
+        catalog. Those of no known group count in both wholes, and are in no pair.
     Deviates: WarpRec reads all users of the training data, this those who are measured.
     Source: Tsintzou, Pitoura & Tsaparas 2018, Bias Disparity in Recommendation Systems, arXiv 1811.01461; Lin
         et al. 2019, Crank up the Volume, RMSE workshop at RecSys.
@@ -128,10 +128,10 @@ class ListBias(_ListedBias):
     Needs `Ranking(user_groups=..., item_groups=...)` and `users=`. It is the mean over pairs of groups, or
     that of one pair, `bias_disparity_br(items=1, users=0)@10`; `bias_disparity_table` has them all.
 
-    Value: float from 0, no unit, 0 is best: lists are made like the catalogue; nan when no pair of groups has
+    Value: float from 0, no unit, 0 is best: lists are made like the catalog; nan when no pair of groups has
         a bias.
     Formula: mean of |br - 1|, br = share of group c in the first k of users of group g / its share in the
-        catalogue. Those of no known group count in both wholes, and are in no pair.
+        catalog. Those of no known group count in both wholes, and are in no pair.
     Deviates: WarpRec gives br of every pair, of which none can be optimized.
     Source: Tsintzou, Pitoura & Tsaparas 2018, Bias Disparity in Recommendation Systems, arXiv 1811.01461; Lin
         et al. 2019, Crank up the Volume, RMSE workshop at RecSys.

@@ -278,7 +278,7 @@ class APLT(_LongTail):
 
 @register_metric("tail_percentage", [RANKING])
 class TailPercentage(_ByPopularity, ListMetric):
-    """Share of the items of a list of k that are among the least popular `tail_ratio` of the catalogue.
+    """Share of the items of a list of k that are among the least popular `tail_ratio` of the catalog.
 
     Every user counts whose list is not empty. Of equally popular items the first ones are taken, one item at
     least.

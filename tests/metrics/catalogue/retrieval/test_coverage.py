@@ -125,7 +125,7 @@ def test_a_catalogue_of_one_item_cannot_be_uneven(name):
     metric = get_metric(name, Ranking())
     metric.update(torch.zeros(2, 1), torch.ones(2, 1))
     assert metric.compute().isnan()
-    assert metric.undefined_reason == "the catalogue has one item"
+    assert metric.undefined_reason == "the catalog has one item"
 
 
 def test_candidates_do_not_show_the_size_of_the_catalogue():

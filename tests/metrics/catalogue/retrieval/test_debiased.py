@@ -89,5 +89,5 @@ def test_propensity_or_popularity_is_asked_for(name):
 def test_propensity_is_that_of_the_catalogue():
     """Another length is refused with both."""
     metric = get_metric("ips_recall@2", Ranking(propensity=torch.ones(4)))
-    with pytest.raises(MetricInputError, match="there are scores of 3 items, but the catalogue has 4"):
+    with pytest.raises(MetricInputError, match="there are scores of 3 items, but the catalog has 4"):
         metric.update(torch.zeros(1, 3), [[0]])

@@ -191,7 +191,7 @@ def test_what_is_needed_is_said_before_anything_is_counted():
         fed(get_metric("user_mad_ranking@1", Ranking(user_groups=[0, 1])), batch)
     with pytest.raises(MetricInputError, match=r"user_groups has users 0..1, got users from 2 to 2"):
         fed(get_metric("user_mad_ranking@1", Ranking(user_groups=[0, 1])), {**batch, "users": [2]})
-    with pytest.raises(MetricInputError, match="there are scores of 2 items, but the catalogue has 1"):
+    with pytest.raises(MetricInputError, match="there are scores of 2 items, but the catalog has 1"):
         fed(get_metric("reo@1", Ranking(item_groups=[0])), batch)
     with pytest.raises(MetricNameError, match="or one pair, as in"):
         get_metric("bias_disparity_br(users=0)@1", Ranking())
