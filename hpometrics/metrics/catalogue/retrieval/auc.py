@@ -22,6 +22,7 @@ class AreaMetric(ListMetric):
 
     direction = MAXIMIZE
     family = "areas"
+    counts_empty = False
     void = "no user has both a relevant and an irrelevant item"
 
 
