@@ -105,15 +105,18 @@ class MeanAveragePrecision(HitOrderMetric):
 
 @register_metric("mar", [RANKING], aliases=["MAR", "mean_average_recall"])
 class MeanAverageRecall(HitOrderMetric):
-    """Mean over users of the recall at the ranks of their relevant items.
+    """Mean over users of the sum of the recall at the ranks of the hits, over the most hits possible.
+
+    The order does not matter: h hits among the first k give h (h + 1) / (2 n min(n, k)), of n relevant items.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, higher is better, (n + 1) / (2 n) for an ideal list of n; nan when no
+    Value: float in [0, 1], no unit, higher is better, (min(n, k) + 1) / (2 n) for an ideal list; nan when no
         user has a relevant item.
     Formula: mean over users of the sum, over relevant items among the first k, of hits@rank / relevant;
         divided by min(relevant, k).
-    Deviates: pycocotools' average recall is over overlaps of boxes, not ranks.
-    Source: Anelli et al. 2021, SIGIR (Elliot).
+    Deviates: Elliot averages recall@1, recall@2 to recall@k, which depends on the order. pycocotools' average
+        recall is over overlaps of boxes, not ranks.
+    Source: WarpRec, `MAR`.
 
     >>> import torch
     >>> metric = MeanAverageRecall(k=2)
@@ -122,6 +125,7 @@ class MeanAverageRecall(HitOrderMetric):
     0.25
     """
 
+    family = "relevance"
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
