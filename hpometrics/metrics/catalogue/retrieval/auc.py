@@ -36,7 +36,7 @@ class GroupedAUC(AreaMetric, WholeMetric):
     Formula: mean over users of pairs in the right order / pairs, a tie being half of one.
     Deviates: WarpRec adds one to the others of each user, and orders ties by chance. In a sampled evaluation,
         it divides by the catalogue instead of the candidates. RecBole's `GAUC` is `auc` here. Zhu et al.
-        weigh users by their impressions.
+        weigh users by their impressions. torchmetrics counts as 0 users without a relevant item, or another.
     Source: Rendle et al. 2009, UAI; Zhu et al. 2017, KDD.
 
     >>> import torch
