@@ -38,7 +38,7 @@ _TRAINER_METRICS = {
 _SQUARES = {"mean_squared_error", "root_mean_squared_error"}
 """Metrics of which each orders epochs as the other does."""
 _RENAMED = {
-    ("accuracy", "category"): "balanced_accuracy",
+    ("accuracy", "category"): "recall(average=macro)",
     ("hits_at_k", "category"): "hits(average=macro)@3",
     ("root_mean_squared_error", "timeseries"): "rmse(multioutput=pooled)",
     ("token_accuracy", "sequence"): "token_accuracy(average=sequence)",

@@ -269,8 +269,9 @@ class Ranking(OutputFeature):
         unjudged: the grade of an item that should have been judged and was not, such as the -1 of TREC; for
             `bpref`, `infap` and `judged`. For all other metrics the item is not relevant.
         empty: the value of a user without a relevant item, for metrics of relevant items: `skip`, none, as
-            in WarpRec and RecBole, or `neg`, 0, as in trec_eval, ir_measures, ranx and torchmetrics. Areas
-            such as `auc`, and `fall_out`, have no value for such a user and skip it.
+            in WarpRec and RecBole, or `neg`, 0, as in trec_eval, ir_measures, ranx and torchmetrics. Other
+            metrics skip such a user: areas such as `auc`, `fall_out`, and all that a list without a hit does
+            not bring to 0, such as its length, its popularity, or the mean of its scores.
         num_negatives: the number of items, neither relevant nor seen, that are sampled for each user; only
             they and the relevant items are ranked (sampled evaluation).
         seed: the seed of that sample.

@@ -50,6 +50,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
     """The further keyword arguments of `update` that it reads from `batch.extras`."""
+    unread: frozenset[str] = frozenset()
+    """The extras of its class that are of no use with its parameters, which it refuses."""
     unstated_output: ClassVar[type[OutputFeature]] = AnyOutput
     """The output of a metric without one, if its class was never registered."""
     reads_soft: ClassVar[bool] = False
@@ -251,7 +253,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
         names = _extra_names(self.reader) if self.reader else ()
         if names is None:
             return dict(extras)
-        return {name: extras[name] for name in extras if name in names or name in self.extras}
+        read = {*names, *self.extras} - self.unread
+        return {name: extras[name] for name in extras if name in read}
 
     def refuse_unwanted(self, extras: Mapping[str, Any]) -> None:
         """Raise if the metric does not read an extra keyword argument, which may be misspelled.

@@ -28,6 +28,7 @@ from .laws import (
     check_forms,
     check_ignored,
     check_inputs,
+    check_no_hits,
     check_policy,
     check_soft_labels,
     check_weight_scale,
@@ -46,6 +47,7 @@ _OUR_WAYS = {
     check_soft_labels,
     check_ignored,
     check_policy,
+    check_no_hits,
     check_device,
 }
 BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import torch
@@ -50,8 +51,15 @@ class Subject:
         return get_metric(self.name, self.output)
 
     def draw(self, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-        """Draw a batch for the metric."""
-        return self.source(self.output, rows, noise, seed)
+        """Draw a batch for the metric, without the extras that only other uses of its class read."""
+        batch = self.source(self.output, rows, noise, seed)
+        return {name: value for name, value in batch.items() if name not in self.unread}
+
+    @cached_property
+    def unread(self) -> frozenset[str]:
+        """The extras that the metric refuses because of its parameters."""
+        unread: frozenset[str] = getattr(self.make(), "unread", frozenset())
+        return unread
 
     def measure(self, *batches: Batch) -> Tensor:
         """Return the value of a new metric for batches."""

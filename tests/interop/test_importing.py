@@ -396,8 +396,8 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
     )
     said = {
         ("accuracy", "a"): (
-            "a.balanced_accuracy",
-            "Ludwig's accuracy of a category is balanced_accuracy here",
+            "a.recall(average=macro)",
+            "Ludwig's accuracy of a category is recall(average=macro) here",
         ),
         ("hits_at_k", "a"): (
             "a.hits(average=macro)@3",

@@ -1,7 +1,9 @@
 """The names of metrics that give the values of the classes of torchmetrics at their defaults.
 
 A class whose default value differs from that of every metric here has no name: its name is refused with a
-hint to the nearest metric.
+hint to the nearest metric. Some values differ for special data only: a class or label that does not occur, a
+user without a relevant item, a confidence of exactly 1, pictures that do not range from 0 to 1. The page of
+the metric states this under Deviates.
 """
 
 from __future__ import annotations

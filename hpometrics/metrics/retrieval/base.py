@@ -53,6 +53,9 @@ class BaseMetric(Metric):
     unstated_output: ClassVar[type[OutputFeature]] = Ranking
     blocks: ClassVar[Iterable[Block | str]] = ()
     _REQUIRED_COMPONENTS: ClassVar[Iterable[Block | str]] = ()
+    counts_empty: ClassVar[bool] = True
+    """Whether `Ranking(empty="neg")` counts a user without a relevant item as 0, which must then be the value
+    of a list without a hit."""
     k: int | None = None
 
     @classmethod
@@ -135,7 +138,8 @@ class TopKMetric(BaseMetric):
 class UserAverageTopKMetric(TopKMetric):
     """A metric whose value is the mean over users of a value from each user's list of k items.
 
-    Users without a relevant item are excluded.
+    Users without a relevant item are excluded; with `Ranking(empty="neg")` they count 0, but for a class with
+    `counts_empty = False`.
 
     >>> from hpometrics import MAXIMIZE
     >>> class Precision(UserAverageTopKMetric):
@@ -180,7 +184,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Measure the users of a batch, a tile at a time; nan for those without a relevant item."""
-        return batch.of_valid(batch.visited(self.name).double().unsqueeze(1))
+        return batch.of_valid(batch.visited(self.name).double().unsqueeze(1), self.counts_empty)
 
     def _of_tile(self, tile: Tile) -> Tensor:
         relevant = tile.block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
@@ -245,7 +249,7 @@ class ListMetric(BaseMetric):
         """
         each = [self.values_in(batch, cut) for cut in batch.cuts(cutoffs)]
         values = each[0] if len(each) == 1 else torch.cat(each, dim=1)
-        return values if self.every_user else batch.of_valid(values)
+        return values if self.every_user else batch.of_valid(values, self.counts_empty)
 
 
 class WholeMetric(ListMetric):

@@ -173,15 +173,16 @@ class RankingBatch(Outputs):
             )
         return self._update.num_items
 
-    def of_valid(self, values: Tensor) -> Tensor:
+    def of_valid(self, values: Tensor, counts_empty: bool) -> Tensor:
         """Replace the values of rows without a relevant item by nan, which excludes them, or by 0.
 
         Args:
             values: (rows, columns), any number in rows without a relevant item.
+            counts_empty: whether `Ranking(empty="neg")` counts them as 0.
         """
         if self._cached("all valid", lambda: on_host(self.target) and bool(self.valid.all())):
             return values
-        empty = 0.0 if self.feature.empty == "neg" else torch.nan
+        empty = 0.0 if counts_empty and self.feature.empty == "neg" else torch.nan
         return values.masked_fill(~self.valid.unsqueeze(1), empty)
 
     @property

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._derive import exponential
 from .._device import on_host
 from ..batch import Outputs
-from ..features import BINARY, SET
+from ..features import BINARY, PROBABILITIES, SET
 from .scores import Scores
 from .statistic import Reduction, Statistic, block, refuse_other_width, tallies, tally
 
@@ -131,7 +131,8 @@ def confidence_of(batch: Outputs) -> Confidence:
     if batch.feature.type == BINARY:
         return Confidence(batch.probabilities, batch.target, batch.weight)
     if batch.feature.type != SET:
-        sure = exponential(batch.log_probabilities.amax(-1))
+        given = PROBABILITIES in batch.given  # whose logarithm would be rounded twice
+        sure = batch.probabilities.amax(-1) if given else exponential(batch.log_probabilities.amax(-1))
         return Confidence(sure, batch.predictions == batch.target, batch.weight)
     return _confidence_of_labels(batch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..subjects import LawBroken, Subject
-from .edges import check_ignored, check_labels, check_policy, check_shapes, check_single
+from .edges import check_ignored, check_labels, check_no_hits, check_policy, check_shapes, check_single
 from .inputs import (
     check_buffer,
     check_device,
@@ -60,6 +60,7 @@ __all__ = [
     "check_labels",
     "check_margin",
     "check_merge",
+    "check_no_hits",
     "check_partition",
     "check_pickle",
     "check_policy",
@@ -114,6 +115,7 @@ LAWS: tuple[Law, ...] = (
     check_shapes,
     check_ignored,
     check_policy,
+    check_no_hits,
     check_sync_free,
     check_division,
     check_device,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from ...metrics._validation import NonFinite
-from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
+from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET, Ranking
 from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, rows_of, size_of
 from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, unless_refused, value_of
@@ -115,6 +115,24 @@ def check_policy(subject: Subject) -> None:
     ignoring = _fed_under(subject, "ignore", bad)
     finite_rows = rows_of(batch, slice(size_of(batch) - 1))
     require_same(subject, subject.measure(finite_rows), value_of(ignoring), "nan under ignore", 1e-9)
+
+
+def check_no_hits(subject: Subject) -> None:
+    """With `empty="neg"` a user without a relevant item counts as one without a hit, or not at all."""
+    output = subject.output
+    if not isinstance(output, Ranking) or subject.entry.direction is None:
+        return
+    batch = subject.draw(30)
+    target, scores = batch["target"].clone(), batch["logits"].clone()
+    target[:10], scores[:10, -1] = 0, -torch.inf
+    without = {**batch, "logits": scores, "target": target}
+    counted = replace(subject, output=replace(output, empty="neg")).measure(without)
+    if torch.allclose(counted.double(), subject.measure(without).double(), equal_nan=True):
+        return
+    missed = target.clone()
+    missed[:10, -1] = 1
+    expected = subject.measure({**without, "target": missed})
+    require_same(subject, expected, counted, "users without a relevant item beside those with no hit", 1e-9)
 
 
 def _fed_under(subject: Subject, policy: NonFinite, *batches: Batch) -> Metric:

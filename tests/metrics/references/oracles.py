@@ -21,15 +21,20 @@ from oracle_cases import NAN, Case, Reference
 AVERAGES = ("micro", "macro", "weighted", "none")
 
 
-def averaged(per_class: Callable[[np.ndarray, np.ndarray], float], average: str) -> Reference:
-    """Average a yes-or-no score over the classes that occur, as scikit-learn does with its default labels."""
+def averaged(
+    per_class: Callable[[np.ndarray, np.ndarray], float], average: str, *, every: bool = False
+) -> Reference:
+    """Average a yes-or-no score over the classes that occur, as scikit-learn does with its default labels.
+
+    With `every` all are averaged, as torchmetrics does with the labels of a set.
+    """
 
     def reference(case: Case) -> float | np.ndarray:
         if average == "micro":
             stacked = np.concatenate([np.stack(column[:2]) for column in case.columns], axis=1)
             return per_class(*stacked)
         values = np.array([per_class(target, preds) for target, preds, _ in case.columns])
-        occurs = np.array([bool(target.any() or preds.any()) for target, preds, _ in case.columns])
+        occurs = np.array([every or bool(target.any() or preds.any()) for target, preds, _ in case.columns])
         if average == "none":
             return np.where(occurs, values, NAN)
         weights = [
@@ -247,7 +252,10 @@ ORACLES: dict[tuple[str, str], tuple[Reference, float]] = {
         for feature in ("category", "set")
     },
     **{
-        (f"specificity(average={average})", feature): (averaged(specificity, average), 1e-12)
+        (f"specificity(average={average})", feature): (
+            averaged(specificity, average, every=feature == "set"),
+            1e-12,
+        )
         for average in AVERAGES
         for feature in ("category", "set")
     },

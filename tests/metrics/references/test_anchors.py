@@ -104,6 +104,8 @@ LUDWIG = [
      "CategoryAccuracy"),
     ("what it calls accuracy must be, as in own", "balanced_accuracy", "category", NINE_OF_TEN, "0.50",
      "CategoryAccuracy"),
+    ("a class that is only predicted counts as 0", "recall(average=macro)", "category(num_classes=3)",
+     decided([0, 2, 1], [0, 0, 1]), "0.50", "CategoryAccuracy"),
     ("nine rows of ten; 0.50 there", "hits_at_k(k=2)", "category", NINE_OF_TEN, "0.90", "HitsAtKMetric"),
     ("the threshold of the output counts; 0.67 there", "precision", "binary(threshold=0.7)", SIX_AND_EIGHT,
      "1.0", "PrecisionMetric, fixed at 0.5"),

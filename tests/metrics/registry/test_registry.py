@@ -318,9 +318,10 @@ def test_an_override_leaves_every_other_name_as_it_was(monkeypatch):
         for other in near:
             assert find_metric(other.example, other.feature_type).entries == (other,)
         for alias, meaning in (entry.aliases or {}).items():
-            params = MetricName.parse(meaning).params
+            params, depth = MetricName.parse(meaning).params, MetricName.parse(meaning).k
             cut = f"@{k}" if params and (k := MetricName.parse(entry.example).k) else ""
-            (found,) = find_metric(f"{alias}{cut}", kind).entries
+            needed = [f"{p.name}=2" for p in entry.params if depth and p.required and p.name != "k"]
+            (found,) = find_metric(f"{alias}{f'({needed[0]})' if needed else ''}{cut}", kind).entries
             assert found is entry if params and alias != entry.name else found.name == entry.name
         assert members_of("default", kind) == groups[kind]
         for member in groups[kind]:

@@ -112,32 +112,74 @@ def theirs_of(kind: str, name: str, given: MetricInputs, output: Any, k: int | N
     return value.mean() if kind in ("vector", "timeseries") else value
 
 
-@pytest.mark.filterwarnings("ignore:Metric `.*` will save all targets", "ignore:Sparse invariant checks")
-@pytest.mark.parametrize("rows", [40, pytest.param(13, marks=EXHAUSTIVE)])
-@pytest.mark.parametrize(("kind", "name"), CASES)
-def test_a_class_name_gives_the_value_of_the_class(kind, name, rows):
-    """With the arguments that it has by default, on batches of the metric's own."""
+def asked_of(name: str) -> MetricName:
+    """The class with the arguments that it needs."""
     parameters = inspect.signature(class_named(name)).parameters
     written = [WRITTEN[key] for key, one in parameters.items() if key in WRITTEN and one.default is one.empty]
-    k = 3 if name in NEEDS_K else None
-    asked = MetricName(name, tuple(written), k)
-    output = OUTPUTS.get(kind) or parse_feature(kind)
-    entry = find_metric(asked, kind).entries[0]
-    batch = draw_of(entry.load())(output, rows, 0.6, rows)
+    return MetricName(name, tuple(written), 3 if name in NEEDS_K else None)
+
+
+def drawn(kind: str, name: str, rows: int) -> dict[str, Any]:
+    """A batch of the metric's own, as torchmetrics can read it."""
+    batch = draw_of(find_metric(asked_of(name), kind).entries[0].load())(output_of(kind), rows, 0.6, rows)
     if kind == "ranking":  # torchmetrics does not retrieve what scores 0
         batch["logits"] = batch["logits"] + 1
     if isinstance(batch["target"], list) and (row := row_of(kind, name)) and row.feed is single:
         batch["target"] = [right if isinstance(right, str) else right[0] for right in batch["target"]]
-    shown = batch_of(output, **batch)
-    row = row_of(kind, name)
+    return batch
+
+
+def output_of(kind: str) -> Any:
+    """The output of the laws."""
+    return OUTPUTS.get(kind) or parse_feature(kind)
+
+
+def both_values(kind: str, name: str, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ours, and that of the class with the arguments that it has by default."""
+    asked, output = asked_of(name), output_of(kind)
+    inputs = find_metric(asked, kind).entries[0].inputs
+    shown, row = batch_of(output, **batch), row_of(kind, name)
     extras = [extra for extra in ((*row.extras, *row.optional) if row else ()) if extra in shown.extras]
-    theirs = theirs_of(
-        kind, name, read_inputs(shown, LOGITS if name == "Perplexity" else entry.inputs, extras), output, k
-    )
+    given = read_inputs(shown, LOGITS if name == "Perplexity" else inputs, extras)
+    theirs = theirs_of(kind, name, given, output, asked.k)
     metric = get_metric(asked, output)
     metric.update(**batch)
-    ours = torch.as_tensor(metric.compute()).double()
+    return torch.as_tensor(metric.compute()).double(), theirs
+
+
+QUIET = pytest.mark.filterwarnings(
+    "ignore:Metric `.*` will save all targets", "ignore:Sparse invariant checks"
+)
+
+
+@QUIET
+@pytest.mark.parametrize("rows", [40, pytest.param(13, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_a_class_name_gives_the_value_of_the_class(kind, name, rows):
+    """With the arguments that it has by default, on batches of the metric's own."""
+    ours, theirs = both_values(kind, name, drawn(kind, name, rows))
     assert torch.allclose(ours, theirs, rtol=LOOSE.get(name, 2e-6), atol=LOOSE.get(name, 2e-6))
+
+
+@QUIET
+@pytest.mark.filterwarnings("ignore:.* positive samples", "ignore:.* for one or more classes was `nan`")
+@pytest.mark.parametrize(
+    ("kind", "name"), [case for case in CASES if case[0] in ("category", "set", "ranking")]
+)
+def test_another_value_without_a_class_is_on_the_page(kind, name):
+    """No row has the last class and none is predicted it, or three users have nothing relevant."""
+    batch = drawn(kind, name, 40)
+    target = batch["target"] = batch["target"].clone()
+    if kind == "ranking":
+        target[:3] = 0
+    else:
+        batch["logits"] = batch["logits"].clone()
+        batch["logits"][:, -1] = -9
+        target[target == 3] = 0
+        target[..., -1] = 0
+    ours, theirs = both_values(kind, name, batch)
+    if not torch.allclose(ours, theirs, rtol=2e-6, atol=2e-6, equal_nan=True):
+        assert "torchmetrics" in find_metric(asked_of(name), kind).entries[0].deviates
 
 
 @pytest.mark.parametrize("seed", range(5))

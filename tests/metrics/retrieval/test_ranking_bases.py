@@ -28,6 +28,8 @@ from hpometrics import (
 )
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.retrieval import ranking_batch as batch_module
+from hpometrics.metrics.retrieval.base import ListMetric
+from hpometrics.testing import LawBroken, check_no_hits, subjects_of
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
 TARGET = torch.tensor([[1, 0, 2, 0], [0, 0, 1, 0]])
@@ -356,3 +358,26 @@ def test_one_formula_is_of_one_class(registry):
     )
     with pytest.raises(MetricInputError, match=told):
         MetricCollection(["recall@2", "recall_at_precision(min_precision=0.5)@2"], output=Ranking())
+
+
+class Places(ListMetric):
+    """The length of a list, which no missing hit brings to 0."""
+
+    direction = MAXIMIZE
+
+    def values(self, cut):
+        return cut.lengths
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_user_without_a_relevant_item_is_0_only_where_no_hit_is(k, registry):
+    """The law catches a metric that says nothing of it; `counts_empty` leaves such users out."""
+    registry.register_metric("places", [RANKING])(Places)
+    with pytest.raises(LawBroken, match="places@2-ranking: users without a relevant item"):
+        check_no_hits(*subjects_of("places", RANKING))
+    served = type("Served", (Places,), {"counts_empty": False})
+    registry.register_metric("places_of_served", [RANKING])(served)
+    check_no_hits(*subjects_of("places_of_served", RANKING))
+    metric = get_metric(f"places_of_served@{k}", Ranking(empty="neg"))
+    metric.update(SCORES, [[0], []])
+    assert metric.compute().item() == k

@@ -74,8 +74,9 @@ class Ratio(ConfusionMetric):
     averages the ratios of the classes that occur in target or predictions, `weighted` weighs them by their
     rows in the target, `none` returns one value per class; for a set, `samples` averages the ratios of the
     rows. In an average a denominator of 0 counts as the worst value, as in scikit-learn, and a class that
-    does not occur is left out (with `none`, it is nan). `class=3` is the ratio of that class alone, undefined
-    where its denominator is 0; without parameters, a binary output has the ratio of class 1.
+    does not occur is left out (with `none`, it is nan), except a label of a set that has a denominator above
+    0, such as that of a specificity. `class=3` is the ratio of that class alone, undefined where its
+    denominator is 0; without parameters, a binary output has the ratio of class 1.
 
     Shape:
         preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
@@ -125,19 +126,29 @@ class Ratio(ConfusionMetric):
             rows = self.statistic(WeightedMean)
             return rows.total / rows.weight if rows.weight > 0 else self.undefined("no rows were counted")
         counts = self.counts.pooled() if self.average == "micro" else self.counts
-        ratios = self.ratios(counts)
+        ratios, counted = self.ratios(counts), self._counted(counts)
         if self.average == "none":
-            return torch.where(counts.present, ratios, torch.nan)
-        weight = counts.support if self.average == "weighted" else counts.present.double()
+            return torch.where(counted, ratios, torch.nan)
+        weight, needs = counted.double(), self.needs
+        if self.average == "weighted":
+            weight, needs = counts.support, "row whose target is positive"
         total = weight.sum()
-        return ratios @ weight / total if total.item() > 0 else self.undefined(f"there is no {self.needs}")
+        return ratios @ weight / total if total.item() > 0 else self.undefined(f"there is no {needs}")
+
+    def _counted(self, counts: Counts) -> Tensor:
+        """Return which classes an average includes: those that occur, and labels that have a denominator."""
+        pooled = self.average == "micro" or self.output.type == SET
+        return counts.present | (self.parts(counts)[1] > 0) if pooled else counts.present
 
     def _of_class(self, index: int) -> Tensor:
         counts = self.counts
-        if index >= len(counts.tp) or not (counts.present[index] or self.output.type == BINARY):
-            return self.undefined(f"class {index} occurs neither in target nor predictions")
-        numerator, denominator = (part[index] for part in self.parts(counts))
-        return numerator / denominator if denominator > 0 else self.undefined(f"there is no {self.needs}")
+        if index < len(counts.tp):
+            numerator, denominator = (part[index] for part in self.parts(counts))
+            if denominator > 0:
+                return numerator / denominator
+            if counts.present[index] or self.output.type == BINARY:
+                return self.undefined(f"there is no {self.needs}")
+        return self.undefined(f"class {index} occurs neither in target nor predictions")
 
     def _sum_over_rows(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         ratios = self.ratios(batch.block("row_counts", _row_counts))

@@ -31,7 +31,7 @@ class Accuracy(ConfusionMetric):
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: right rows / rows
     Deviates: Ludwig's accuracy of a category, and torchmetrics' MulticlassAccuracy by default, are the mean
-        over classes, which is balanced_accuracy here.
+        over classes in target or predictions, which is recall(average=macro) here.
     Source: Sokolova & Lapalme 2009, Information Processing & Management 45(4).
 
     >>> import torch
@@ -204,8 +204,9 @@ class BalancedAccuracy(ConfusionMetric):
     Value: float in [-1, 1], no unit, 1 is best, 1 / classes is chance and 0 the least, or with
         `adjusted=true` 0 is chance; nan before the first row, and adjusted when the target holds one class.
     Formula: mean of tp / (tp + fn) over classes in the target; adjusted, (that - 1/classes) / (1 - 1/classes)
-    Source: Brodersen et al. 2010, ICPR; scikit-learn's balanced_accuracy_score; Ludwig's accuracy of a
-        category.
+    Deviates: Ludwig's accuracy of a category, and torchmetrics' MulticlassAccuracy by default, also count, as
+        0, a class that is only predicted, which is recall(average=macro) here.
+    Source: Brodersen et al. 2010, ICPR; scikit-learn's balanced_accuracy_score.
 
     >>> import torch
     >>> metric = BalancedAccuracy()
@@ -278,8 +279,8 @@ class Hits(Metric):
         MetricNameError: k is below 1.
     Formula: rows whose class has one of the first k places / rows
     Deviates: Ludwig's hits_at_k, and torchmetrics' MulticlassAccuracy(top_k=) by default, are
-        hits(average=macro)@k; among equal scores scikit-learn's top_k_accuracy_score takes the higher index
-        first.
+        hits(average=macro)@k for a k above 1; among equal scores scikit-learn's top_k_accuracy_score takes
+        the higher index first.
     Source: Russakovsky et al. 2015, IJCV 115 (top-5 accuracy); also called top-k accuracy.
 
     >>> import torch

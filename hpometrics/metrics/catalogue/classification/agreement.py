@@ -89,6 +89,8 @@ class CohenKappa(ConfusionMetric):
             cost more.
     Value: float up to 1, no unit, 1 is best, 0 is chance; nan when chance alone would agree everywhere.
     Formula: 1 - cost of the misses / their cost were the labels independent
+    Deviates: scikit-learn numbers the classes that occur: an absent one in between does not add to the
+        distance of two classes, unless `labels=` lists it.
     Source: Cohen 1960, Educational and Psychological Measurement 20(1); weighted: Cohen 1968, Psychological
         Bulletin 70(4).
 

@@ -126,6 +126,7 @@ class ExpectedCalibrationError(BinnedCalibration):
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: sum over bins of rows / all rows * |mean confidence - share right|
     Deviates: Guo et al. close a bin above, torchmetrics and we below; it matters for a confidence on an edge.
+        In torchmetrics a confidence of 1 has a bin of its own; here it joins the last one.
     Source: Naeini, Cooper & Hauskrecht 2015, AAAI; Guo et al. 2017, ICML.
 
     >>> from hpometrics.metrics.features import Binary
@@ -151,6 +152,7 @@ class RmsCalibrationError(BinnedCalibration):
 
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: sqrt(sum over bins of rows / all rows * (mean confidence - share right)^2)
+    Deviates: a confidence of 1 is in the last bin; in torchmetrics it has a bin of its own.
     Source: Nguyen & O'Connor 2015, EMNLP; torchmetrics' calibration error with norm="l2".
 
     >>> from hpometrics.metrics.features import Binary
@@ -177,6 +179,7 @@ class MaximumCalibrationError(BinnedCalibration):
 
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: max over bins of |mean confidence - share right|
+    Deviates: a confidence of 1 is in the last bin; in torchmetrics it has a bin of its own.
     Source: Naeini, Cooper & Hauskrecht 2015, AAAI.
 
     >>> from hpometrics.metrics.features import Binary

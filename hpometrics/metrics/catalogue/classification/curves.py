@@ -192,8 +192,8 @@ class RocAuc(ColumnMetric):
         MetricNameError: max_fpr does not lie in (0, 1], no such class, or `class` beside `average`.
     Formula: pairs in the right order / (positives * negatives), a tied pair counting 1/2
     Deviates: Ludwig gives 0 for a target of one class, and counts a class without rows as 0; here that is
-        undefined, and left out. torchmetrics ranks sigmoids, which tie where logits are large; here logits
-        are ranked as they are.
+        undefined, and left out. torchmetrics counts such a class as 0, too, and ranks sigmoids, which tie
+        where logits are large; here logits are ranked as they are.
     Source: Hanley & McNeil 1982, Radiology 143(1); several classes one against the rest, Provost & Domingos
         2000; partial areas McClish 1989, Medical Decision Making 9(3).
 
@@ -253,6 +253,7 @@ class AveragePrecision(ColumnMetric):
         positive row.
     Formula: sum over the thresholds t of (recall(t) - recall(next higher t)) * precision(t)
     Deviates: the area by trapezoids under the precision-recall curve, which some call pr_auc, is larger.
+        torchmetrics averages in, as 0, a label of a set that no row has.
     Source: Zhu 2004, University of Waterloo report; scikit-learn's average_precision_score.
 
     >>> import torch

@@ -30,6 +30,7 @@ class RecallAtPrecision(OperatingPoint):
     Raises:
         MetricNameError: precision lies outside [0, 1], no such class, or `class` beside `average`.
     Formula: max of tp(t) / positives over thresholds t with tp(t) / (tp(t) + fp(t)) >= precision
+    Deviates: torchmetrics gives 0 to a class that no row of the target has.
     Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryRecallAtFixedPrecision.
 
     >>> import torch
@@ -60,6 +61,7 @@ class PrecisionAtRecall(OperatingPoint):
     Raises:
         MetricNameError: recall lies outside [0, 1], no such class, or `class` beside `average`.
     Formula: max of tp(t) / (tp(t) + fp(t)) over thresholds t with tp(t) / positives >= recall
+    Deviates: torchmetrics gives 0 to a class that no row of the target has.
     Source: Davis & Goadrich 2006, ICML; torchmetrics' BinaryPrecisionAtFixedRecall.
 
     >>> import torch
@@ -90,6 +92,7 @@ class SensitivityAtSpecificity(OperatingPoint):
     Raises:
         MetricNameError: specificity lies outside [0, 1], no such class, or `class` beside `average`.
     Formula: max of tp(t) / positives over thresholds t with tn(t) / negatives >= specificity
+    Deviates: torchmetrics gives 0 to a class that no row of the target has.
     Source: Pepe 2003, The Statistical Evaluation of Medical Tests; torchmetrics'
         BinarySensitivityAtSpecificity.
 
@@ -121,6 +124,7 @@ class SpecificityAtSensitivity(OperatingPoint):
     Raises:
         MetricNameError: sensitivity lies outside [0, 1], no such class, or `class` beside `average`.
     Formula: max of tn(t) / negatives over thresholds t with tp(t) / positives >= sensitivity
+    Deviates: torchmetrics gives 0 to a class that no row of the target has.
     Source: Pepe 2003, The Statistical Evaluation of Medical Tests; torchmetrics'
         BinarySpecificityAtSensitivity.
 
@@ -186,6 +190,7 @@ class EqualErrorRate(CutMetric):
 
     Value: float in [0, 1], no unit, 0 is best, 0.5 is chance; nan when the target holds one class only.
     Formula: (fpr(t) + fnr(t)) / 2 at t = argmin of abs(fpr(t) - fnr(t))
+    Deviates: torchmetrics gives 1 to a class that no row of the target has.
     Source: Martin et al. 1997, Eurospeech; torchmetrics' BinaryEER.
 
     >>> import torch

@@ -29,9 +29,9 @@ class Precision(Ratio):
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class never predicted counts as 0.
     Formula: tp / (tp + fp)
-    Deviates: scikit-learn gives 0 for one class that is never predicted, and its averages over the labels
-        of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
-        threshold of the output.
+    Deviates: scikit-learn gives 0 for one class that is never predicted. Its averages over the labels of a
+        set, and those of torchmetrics, count as 0 the labels in neither target nor predictions. Ludwig
+        decides at 0.5 whatever the threshold of the output.
     Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
 
     >>> import torch
@@ -58,9 +58,9 @@ class Recall(Ratio):
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that is only predicted counts as 0.
     Formula: tp / (tp + fn)
-    Deviates: scikit-learn gives 0 for one class that is never the target, and its averages over the labels
-        of a set count as 0 those in neither target nor predictions. Ludwig decides at 0.5 whatever the
-        threshold of the output.
+    Deviates: scikit-learn gives 0 for one class that is never the target. Its averages over the labels of a
+        set, and those of torchmetrics, count as 0 the labels in neither target nor predictions. Ludwig
+        decides at 0.5 whatever the threshold of the output.
     Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
 
     >>> import torch
@@ -97,8 +97,8 @@ class F1(Ratio):
     Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
         there is no class to average.
     Formula: 2 * tp / (2 * tp + fp + fn)
-    Deviates: scikit-learn and ParlAI give 0 for a class in neither target nor predictions, and scikit-learn
-        averages it in where it is a label of a set.
+    Deviates: scikit-learn and ParlAI give 0 for a class in neither target nor predictions. scikit-learn and
+        torchmetrics average it in where it is a label of a set.
     Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn (the mean of F1s, not
         the F1 of means); `average=weighted` is ParlAI's weighted_f1.
 
@@ -125,9 +125,9 @@ class Jaccard(Ratio):
     Value: float in [0, 1], no unit, 1 is best; nan for a class in neither target nor predictions, and when
         there is no class to average. With `average=samples` a row whose union is empty counts as 0.
     Formula: tp / (tp + fp + fn)
-    Deviates: scikit-learn gives 0 for a class in neither target nor predictions, and averages it in where it
-        is a label of a set. Ludwig's jaccard of a set is `average=samples`, but leaves out rows whose union
-        is empty.
+    Deviates: scikit-learn gives 0 for a class in neither target nor predictions. It and torchmetrics average
+        it in where it is a label of a set. Ludwig's jaccard of a set is `average=samples`, but leaves out
+        rows whose union is empty.
     Source: Jaccard 1912, New Phytologist 11(2); averages as in scikit-learn with zero_division=0.
 
     >>> import torch
@@ -244,7 +244,8 @@ class SetFBeta(SetRatio, _FBeta):
     Raises:
         MetricNameError: beta is not positive; average and class are both given, or neither.
     Formula: (1 + beta^2) * tp / ((1 + beta^2) * tp + beta^2 * fn + fp)
-    Deviates: scikit-learn gives 0 for a label in neither target nor predictions, and averages it in.
+    Deviates: scikit-learn gives 0 for a label in neither target nor predictions. It and torchmetrics
+        average it in.
     Source: van Rijsbergen 1979, Information Retrieval; averages as in scikit-learn with zero_division=0.
 
     >>> import torch

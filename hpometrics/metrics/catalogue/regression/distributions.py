@@ -82,8 +82,8 @@ class JSDivergence(DistributionMean):
 
     Shape:
         preds, target: (N, D) probabilities, each row summing to 1.
-    Value: float in [0, 1], in nats, 0 is best, log(2) is of distributions that share nothing; nan before the
-        first row.
+    Value: float in [0, 1], in nats, 0 is best, log(2) is the most, of distributions that share nothing; nan
+        before the first row.
 
     Raises:
         MetricInputError: a row is not a distribution.
@@ -218,10 +218,10 @@ class GaussianMean(ExtraMean):
         batch = draw_drifted(output, rows, noise, random)
         return {**batch, "scale": torch.full_like(batch["target"], 0.5)}
 
-    def check_scale(self, scale: Tensor) -> Tensor:
+    def check_scale(self, scale: Tensor, word: str = "scale") -> Tensor:
         """Check, on the CPU, that the scale is above 0, and return it."""
         if on_host(scale) and bool((scale <= 0).any()):
-            raise MetricInputError(f"{self.name} needs a scale above 0, got {scale.min():.3g}")
+            raise MetricInputError(f"{self.name} needs a {word} above 0, got {scale.min():.3g}")
         return scale
 
 
@@ -288,7 +288,7 @@ class GaussianNLL(GaussianMean):
         if scale is not None and variance is None:
             squared_scale = self.check_scale(scale).square()
         elif variance is not None and scale is None:
-            squared_scale = self.check_scale(variance)
+            squared_scale = self.check_scale(variance, "variance")
         else:
             raise MetricInputError(
                 f"{self.name} needs either scale= or variance= beside predictions and target; pass one of "

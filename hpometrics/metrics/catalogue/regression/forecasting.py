@@ -101,7 +101,8 @@ class MASE(ScaledMean):
         or if a series' naive forecast is never wrong.
 
     Raises:
-        MetricInputError: neither or both of `history=` and `scale=` are given, or one is of another shape.
+        MetricInputError: neither or both of `history=` and `scale=` are given, or one is of another shape;
+            with `baseline=horizon` any of them is given, or the horizon is not longer than the season.
     Formula: mean over series of mean(|preds - target|) / mean(|x[t] - x[t - season]|)
     Deviates: Ludwig takes the mean of its batches' values; here every series counts the same.
     Source: Hyndman & Koehler 2006, International Journal of Forecasting 22(4).
@@ -116,12 +117,18 @@ class MASE(ScaledMean):
     def __init__(self, *, season: int = 1, baseline: Baseline = "history") -> None:
         super().__init__(season=season)
         self.baseline = baseline
+        self.unread = frozenset(("history", "scale") if baseline == "horizon" else ())
 
     def get_current_value(
         self, preds: Tensor, target: Tensor, history: Any = None, scale: Tensor | None = None
     ) -> Tensor:
         """Return the scaled error of each series."""
         error = (preds - target).abs().mean(1)
+        if self.baseline == "horizon" and target.shape[1] <= self.season:
+            raise MetricInputError(
+                f"{self.name} needs a horizon of more than {self.season} steps, got {target.shape[1]}; for a "
+                "shorter one use mase, which reads history="
+            )
         if self.baseline == "horizon":
             return error / self.size(self.steps(target, target))
         return error / self.naive(target, scale, history)

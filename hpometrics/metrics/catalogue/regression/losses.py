@@ -34,7 +34,7 @@ class Loss(MeanMetric):
         MetricInputError: `loss=` is missing or of another shape, or one value comes with `sample_weight=`.
     Formula: sum(loss) / rows
     Deviates: Ludwig computes the loss of the output feature itself, and takes the mean of its batches'
-        values.
+        values. Of a sequence or a text, `loss` is `log_loss`, as in ParlAI.
     Source: Ludwig's loss.
 
     >>> metric = Loss()
@@ -123,7 +123,7 @@ class LossOfRanking(Loss):
         }
 
 
-@register_metric("poisson_nll", REAL, aliases=["poisson_nll_loss"])
+@register_metric("poisson_nll", REAL, aliases={"poisson_nll_loss": "poisson_nll(log_input=true)"})
 class PoissonNLL(ErrorMean):
     """Negative log-likelihood of a count under a Poisson distribution, without the target's own term.
 
@@ -136,7 +136,8 @@ class PoissonNLL(ErrorMean):
     Raises:
         MetricInputError: a rate is below 0, or a target is.
     Formula: mean(rate - target * log(rate + eps))
-    Deviates: torch's `log_input` is true by default; here predictions are rates by default.
+    Deviates: torch's `log_input` is true by default, as in the name `poisson_nll_loss`; otherwise predictions
+        are rates by default.
     Source: torch's poisson_nll_loss.
 
     >>> metric = PoissonNLL()

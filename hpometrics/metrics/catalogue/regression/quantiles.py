@@ -76,6 +76,7 @@ class D2Pinball(D2):
     Value: float in (-inf, 1], no unit, 1 is best, 0 is what the target's own quantile gives; nan with fewer
         than 2 rows or a target (column) that never varies.
     Formula: 1 - pinball(target, preds) / pinball(target, quantile(target, alpha))
+    Deviates: without weights, older releases of scikit-learn interpolate between two values of the target.
     Source: Koenker & Machado 1999, Journal of the American Statistical Association 94(448), eq. 7;
         scikit-learn's d2_pinball_score.
 

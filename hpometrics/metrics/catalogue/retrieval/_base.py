@@ -58,12 +58,13 @@ def list_metric(
         members: the functions and facts that fill in the mechanism.
     """
     params = params or {}
-    keyword, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    empty, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    kinds = dict.fromkeys(params, keyword) | {"k": inspect.Parameter.POSITIONAL_OR_KEYWORD}
     defaults = {key: empty if isinstance(value, type) else value for key, value in params.items()}
     hints = {key: _type_of(value) for key, value in params.items()}
     signature = inspect.Signature([
-        inspect.Parameter("self", keyword),
-        *(inspect.Parameter(key, keyword, default=defaults[key], annotation=hints[key]) for key in params),
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
+        *(inspect.Parameter(key, kinds[key], default=defaults[key], annotation=hints[key]) for key in params),
         inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any),
     ])  # fmt: skip
 

@@ -22,6 +22,7 @@ class AreaMetric(ListMetric):
 
     direction = MAXIMIZE
     family = "areas"
+    counts_empty = False
     void = "no user has both a relevant and an irrelevant item"
 
 
@@ -35,7 +36,8 @@ class GroupedAUC(AreaMetric, WholeMetric):
     Formula: mean over users of pairs in the right order / pairs, a tie being half of one.
     Deviates: WarpRec adds one to the others of each user, and orders ties by chance. In a sampled evaluation,
         it divides by the catalog instead of the candidates. RecBole's `GAUC` is `auc` here. Zhu et al.
-        weigh users by their impressions.
+        weigh users by their impressions. torchmetrics counts a user without a relevant item, or without
+        an irrelevant one, as 0.
     Source: Rendle et al. 2009, UAI; Zhu et al. 2017, KDD.
 
     >>> import torch

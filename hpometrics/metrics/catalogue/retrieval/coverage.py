@@ -174,6 +174,7 @@ class LengthMetric(ListMetric):
 
     direction = MAXIMIZE
     family = "coverage"
+    counts_empty = False
     draw_batch = staticmethod(draw_shortened)
 
 

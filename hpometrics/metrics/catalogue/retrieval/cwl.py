@@ -22,7 +22,8 @@ from ._base import RowMetric, list_metric
 class CWLMetric(RowMetric):
     """A metric of one kind of reader, who looks for items as far as k, whether there are as many or not.
 
-    An item of grade r is worth (r - min_rel) / (max_rel - min_rel), from 0 to 1. The chance L is the patience
+    An item of grade r is worth (r - min_rel) / (max_rel - min_rel), from 0 to 1, which is also the worth of a
+    grade above max_rel. The chance L is the patience
     for a place, times the chance that no item before it has stopped the reader. A reader is a `patience`,
     its `rest` for lists without end, and `stops`; or a `looked_at` and an `endless` of its own.
 
@@ -104,7 +105,7 @@ def _adaptive_endless(self: CWLMetric, places: Tensor, worth: Tensor) -> Tensor:
     return 4 * self.T**2 * trigamma(places.new_full((1, 1), 2 * self.T)) + changes
 
 
-_SCALE = {"min_rel": 0, "max_rel": 1}
+_SCALE = {"min_rel": 0, "max_rel": int}
 _GOAL: dict[str, Any] = {  # C is ((i + 2T - 1) / (i + 2T))^2: in a product all factors but two cancel
     "params": {"k": None, "T": 1.0, **_SCALE},
     "patience": lambda self, rank: (2 * self.T / (rank + 2 * self.T - 1)).square(),
@@ -129,15 +130,15 @@ READERS = (
         "mean over users of the sum of g / log2(rank + 1) over the first k, divided by the sum of "
         f"1 / log2(rank + 1); {_WORTH}",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4); scaled: Azzopardi, Thomas & Moffat 2019, SIGIR.",
-        ("0.3869", "(1 / log2(3)) / (1 + 1 / log2(3))", "k=2", _SECOND),
-        deviates='ir_measures counts users without a relevant item as 0 (`empty="neg"`) and needs max_rel.',
+        ("0.3869", "(1 / log2(3)) / (1 + 1 / log2(3))", "k=2, max_rel=1", _SECOND),
+        deviates='ir_measures counts users without a relevant item as 0, as `Ranking(empty="neg")`.',
         aliases=["SDCG"], params={"k": int, **_SCALE}, raises=_BOUNDS,
         patience=lambda self, rank: 1 / (rank + 1).log2()),
     _reader("insq", "InverseSquares",
         "Worth of an item to a reader who wants T of them and loses patience with the square of the rank."
         "\n\nWithout k, of a list without end; averaged over users.",
         f"{_RANKS} = (2T / (rank + 2T - 1))^2; {_WORTH}", "Moffat, Scholer & Thomas 2012, ADCS.",
-        ("0.6923", "1 / (1 + (2 / 3)**2)", "k=2", _FIRST), aliases={"INSQ": "insq@1000"},
+        ("0.6923", "1 / (1 + (2 / 3)**2)", "k=2, max_rel=1", _FIRST), aliases={"INSQ": "insq@1000"},
         deviates=f"{_ENDS} `insq@1000`.", raises=f"T is not above 0, {_BOUNDS}", **_GOAL),
     _reader("nerr8", "NearlyERR8",
         "Worth of an item to a reader whom each stops as often as it is worth, at rank k at the latest."
@@ -167,7 +168,7 @@ READERS = (
         "Worth of an item to a reader who stops once T is found, at rank k at the latest, mean over users.",
         "mean over users of the sum of g over the first n items, divided by n, which is the rank where the "
         f"sum of g reaches T, and k where it does not; {_WORTH}", "Zhang et al. 2017, SIGIR.",
-        ("0.5", "found at the second rank", "k=3", _SECOND),
+        ("0.5", "found at the second rank", "k=3, max_rel=1", _SECOND),
         deviates="this is the static model of the paper; T and k of the dynamic one change with each item.",
         aliases=["BPM"], params={"k": int, "T": 1.0, **_SCALE}, raises=f"T is not above 0, {_BOUNDS}",
         looked_at=lambda self, _, worth: (earlier(worth.cumsum(1), 0.0) < self.T).double()),
@@ -176,7 +177,7 @@ READERS = (
         "\nWithout k, of a list without end; averaged over users.",
         f"{_RANKS}, the product over all ranks before of ((rank + a - 1) / (rank + a))^2, where a is 2T less "
         f"the sum of g up to that rank; {_WORTH}", "Moffat, Bailey, Scholer & Thomas 2015, ADCS.",
-        ("0.8", "1 / (1 + ((1 + 1 - 1) / (1 + 1))**2)", "k=2", _FIRST), params=_GOAL["params"],
+        ("0.8", "1 / (1 + ((1 + 1 - 1) / (1 + 1))**2)", "k=2, max_rel=1", _FIRST), params=_GOAL["params"],
         deviates=f"{_ENDS} `inst@1000`.", aliases={"INST": "inst@1000"}, least_goal=0.5,
         raises=f"T is not above 0.5, below which chances would exceed 1; {_BOUNDS}",
         looked_at=_adaptive, endless=_adaptive_endless),

@@ -216,8 +216,8 @@ class UserGap(TopKMetric):
         return {"groups": GroupMeans(self.formula, self.of_batch, (self.k,))}
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Measure a batch at several cut-offs; users without a relevant item have no value."""
-        return batch.of_valid(self.values(batch.lists.cut(cutoffs)))
+        """Measure a batch at several cut-offs; users without a relevant item have no value by default."""
+        return batch.of_valid(self.values(batch.lists.cut(cutoffs)), self.counts_empty)
 
     def values(self, cut: Cut) -> Tensor:
         """Measure each user at each k, (users, cut-offs) float64; nan for a user who has no value."""
@@ -283,6 +283,7 @@ class UserMADRating(UserGap):
     """
 
     draw_batch = staticmethod(draw_pushed_users)
+    counts_empty = False
 
     def values(self, cut: Cut) -> Tensor:
         """Average the scores of each list."""

@@ -92,7 +92,8 @@ class RankingNDCG(RankingDCG):
     Deviates: the gain is linear in trec_eval, ranx and torchmetrics, exponential in LightGBM and
         TensorFlow Ranking, and binary in RecBole. In WarpRec it is 2^(r + 1) - 1, though its manual says
         2^r - 1. The spelling `nDCG` is WarpRec's and means its gain. torchmetrics and scikit-learn average
-        over the orders of equal scores.
+        over the orders of equal scores; torchmetrics counts users without a relevant item as 0, as
+        `Ranking(empty="neg")`.
     Source: Jarvelin & Kekalainen 2002, ACM TOIS 20(4); exp: Burges et al. 2005, ICML; binary: Krichene &
         Rendle 2020, KDD.
 

@@ -37,7 +37,8 @@ class MeanReciprocalRank(HitOrderMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of 1 / rank of the first hit; without k of the whole ranking.
-    Deviates: trec_eval and ranx count users without a relevant item as 0, as `Ranking(empty="neg")`.
+    Deviates: trec_eval, ranx and torchmetrics count users without a relevant item as 0, as
+        `Ranking(empty="neg")`.
     Source: Voorhees 1999, TREC-8.
 
     >>> import torch
@@ -78,7 +79,8 @@ class MeanAveragePrecision(HitOrderMetric):
         by min(relevant, k), with `norm=n` by relevant, with `norm=hits` by those found (0 where none is).
         Without k, over the whole ranking.
     Deviates: the divisor is min(relevant, k) in WarpRec and RecBole, relevant in trec_eval and ranx, and
-        those found in torchmetrics. One list of 10 then has 0.031, 0.016 and 0.214.
+        those found in torchmetrics. One list of 10 then has 0.031, 0.016 and 0.214. trec_eval, ranx and
+        torchmetrics count users without a relevant item as 0, as `Ranking(empty="neg")`.
     Source: Harman 1992, TREC-1; Buckley & Voorhees 2000, SIGIR.
 
     >>> import torch
@@ -105,15 +107,18 @@ class MeanAveragePrecision(HitOrderMetric):
 
 @register_metric("mar", [RANKING], aliases=["MAR", "mean_average_recall"])
 class MeanAverageRecall(HitOrderMetric):
-    """Mean over users of the recall at the ranks of their relevant items.
+    """Mean over users of the sum of the recall at the ranks of the hits, over the most hits possible.
+
+    The order does not matter: h hits among the first k give h (h + 1) / (2 n min(n, k)), of n relevant items.
 
     Shape: scores, target (users, items).
-    Value: float in [0, 1], no unit, higher is better, (n + 1) / (2 n) for an ideal list of n; nan when no
+    Value: float in [0, 1], no unit, higher is better, (min(n, k) + 1) / (2 n) for an ideal list; nan when no
         user has a relevant item.
     Formula: mean over users of the sum, over relevant items among the first k, of hits@rank / relevant;
         divided by min(relevant, k).
-    Deviates: pycocotools' average recall is over overlaps of boxes, not ranks.
-    Source: Anelli et al. 2021, SIGIR (Elliot).
+    Deviates: Elliot averages recall@1, recall@2 to recall@k, which depends on the order. pycocotools' average
+        recall is over overlaps of boxes, not ranks.
+    Source: WarpRec, `MAR`.
 
     >>> import torch
     >>> metric = MeanAverageRecall(k=2)
@@ -122,6 +127,7 @@ class MeanAverageRecall(HitOrderMetric):
     0.25
     """
 
+    family = "relevance"
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
@@ -137,7 +143,8 @@ class RPrecision(HitOrderMetric, WholeMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of hits@R / R, where R items are relevant to the user.
-    Deviates: trec_eval and ranx count users without a relevant item as 0, as `Ranking(empty="neg")`.
+    Deviates: trec_eval, ranx and torchmetrics count users without a relevant item as 0, as
+        `Ranking(empty="neg")`.
     Source: Craswell 2009, Encyclopedia of Database Systems.
 
     >>> import torch

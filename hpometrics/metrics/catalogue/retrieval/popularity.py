@@ -212,6 +212,7 @@ class _LongTail(_OfTail, ListMetric):
 
     direction = MAXIMIZE
     of_lists = True
+    counts_empty = False
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count the items in the tail."""
@@ -338,6 +339,7 @@ class ARP(_ByPopularity, ListMetric):
 
     direction = MINIMIZE
     of_lists = True
+    counts_empty = False
     void = "no user has a relevant item and a list"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:

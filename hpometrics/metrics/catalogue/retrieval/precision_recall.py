@@ -34,8 +34,8 @@ class RankingPrecision(FoundMetric):
     Formula: mean over users of hits@k / k; with `shown=true` hits@k / min(k, length of the list), and 0 where
         there is no list.
     Deviates: RecTools and torchmetrics' `adaptive_k` divide by the number of candidates where it is below k,
-        as `shown=true`. ranx and ir_measures count users without a relevant item as 0, which is
-        `Ranking(empty="neg")`.
+        as `shown=true`. ranx, ir_measures and torchmetrics count users without a relevant item as 0, which
+        is `Ranking(empty="neg")`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
 
     >>> import torch
@@ -63,8 +63,8 @@ class RankingRecall(FoundMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: mean over users of hits@k / relevant, or with `capped=true` hits@k / min(relevant, k).
-    Deviates: ranx and ir_measures count users without a relevant item as 0 (`empty="neg"`); papers on
-        variational autoencoders print the capped value under the plain name.
+    Deviates: ranx, ir_measures and torchmetrics count users without a relevant item as 0 (`empty="neg"`);
+        papers on variational autoencoders print the capped value under the plain name.
     Source: Herlocker et al. 2004, ACM TOIS 22(1); capped: Liang et al. 2018, WWW.
 
     >>> import torch
@@ -94,8 +94,8 @@ class HitRate(FoundMetric):
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     Formula: users with a hit among the first k / users with a relevant item
-    Deviates: ranx and ir_measures (`Success`) count users without a relevant item as 0 (`empty="neg"`);
-        RecBole's `Hit` is this one.
+    Deviates: ranx, ir_measures (`Success`) and torchmetrics count users without a relevant item as 0
+        (`empty="neg"`); RecBole's `Hit` is this one.
     Source: Deshpande & Karypis 2004, ACM TOIS 22(1).
 
     >>> import torch

@@ -327,7 +327,8 @@ class TranslationEditRate(ErrorRate):
     Value: float from 0, edits per word, 0 is best, 1 if only texts have words; nan before the first row.
     Formula: (substitutions + deletions + insertions + shifts) / words of the references, both pooled
     Deviates: torchmetrics shifts words of the references, and counts no edit of an empty prediction.
-    Source: Snover et al. 2006, AMTA; sacrebleu agrees.
+        sacrebleu gives percent: 100 times this value.
+    Source: Snover et al. 2006, AMTA; sacrebleu.
 
     >>> metric = TranslationEditRate()
     >>> metric.update(["c a b"], ["a b c"])

@@ -99,7 +99,8 @@ class Rouge1(RougeN):
     Words are lower-case runs of ASCII letters and digits: a text in another script has none.
 
     Formula: mean over rows of the best shared words / words of the reference (of the prediction for p)
-    Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
+    Deviates: rouge-score's score_multi and torchmetrics report precision and recall of the reference with the
+        best F1. ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
 
     >>> metric = Rouge1(measure_="r")
@@ -120,7 +121,8 @@ class Rouge2(RougeN):
     Words are those of `rouge_1`.
 
     Formula: mean over rows of the best shared pairs / pairs of the reference (of the prediction for p)
-    Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
+    Deviates: rouge-score's score_multi and torchmetrics report precision and recall of the reference with the
+        best F1. ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
 
     >>> metric = Rouge2(measure_="p")
@@ -144,7 +146,8 @@ class RougeL(Rouge):
     Words are those of `rouge_1`; the text is one sentence.
 
     Formula: mean over rows of the best length of the subsequence / words of the reference (prediction for p)
-    Deviates: ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
+    Deviates: rouge-score's score_multi and torchmetrics report precision and recall of the reference with the
+        best F1. ParlAI's py-rouge also cuts texts at 665 bytes and maps words by WordNet.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out; numbers of rouge-score.
 
     >>> metric = RougeL(measure_="f")
@@ -175,7 +178,8 @@ class RougeLsum(Rouge):
         stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
 
     Formula: mean over rows of the best united length / words of the reference (of the prediction for p)
-    Deviates: torchmetrics cuts sentences by NLTK's punkt, not at line ends.
+    Deviates: rouge-score's score_multi and torchmetrics report precision and recall of the reference with the
+        best F1. torchmetrics cuts sentences by NLTK's punkt, not at line ends.
     Source: Lin 2004, ACL workshop Text Summarization Branches Out, 3.2; numbers of rouge-score.
 
     >>> metric = RougeLsum(measure_="r")

@@ -187,6 +187,7 @@ ROWS = [
         value=_LIKENESS,
         formula="mean of (2 mx my + c1)(2 sxy + c2) / ((mx^2 + my^2 + c1)(sx^2 + sy^2 + c2))",
         paper="Wang, Bovik, Sheikh & Simoncelli 2004, IEEE Transactions on Image Processing 13(4).",
+        deviates="torchmetrics takes the range of each batch if no data_range is given.",
     ),
     Row(
         name="ms_ssim", features=(IMAGE,), source="image.MultiScaleStructuralSimilarityIndexMeasure",
@@ -197,6 +198,7 @@ ROWS = [
         shape=f"{_RANGED[:-1]}; height and width above 160.",
         value="float in [0, 1], no unit, 1 is best", formula="product over scales of contrast and structure",
         paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
+        deviates="torchmetrics takes the range of each batch if no data_range is given.",
     ),
     Row(
         name="uqi", features=(IMAGE,), source="image.UniversalImageQualityIndex", direction=MAXIMIZE,

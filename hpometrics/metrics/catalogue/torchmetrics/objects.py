@@ -139,8 +139,8 @@ ROWS = [
     Row(
         name="mean_iou", features=(MASK,), source="segmentation.MeanIoU", direction=MAXIMIZE, feed=row_by_row,
         params={"include_background": True}, fixed={"input_format": "index"},
-        summary="Overlap over union of each class, mean over the classes of a picture, then over pictures.",
-        value=_SHARE, formula="mean over pictures and classes of |A and B| / |A or B|",
+        summary="Overlap over union of each class in a picture, mean over all pairs of picture and class.",
+        value=_SHARE, formula="mean over pairs with a pixel in A or B of |A and B| / |A or B|",
         paper="Everingham et al. 2010, IJCV 88(2).",
     ),
     Row(

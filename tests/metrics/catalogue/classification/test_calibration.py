@@ -11,6 +11,7 @@ import torchmetrics.functional.classification as tm
 from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Binary, Category, Set
+from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric
 
 NORMS = {"ece": "l1", "rms_calibration_error": "l2", "mce": "max"}
@@ -62,6 +63,31 @@ def test_errors_are_those_of_torchmetrics(kind, name, rows, seed):
     else:
         expected = tm.multiclass_calibration_error(probabilities, target, 4, EDGELESS, NORMS[name])
     assert measured(name, kind, probabilities, target).item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_confidence_of_1_joins_the_last_bin(name):
+    """A wrong answer of 1 and a right one of 0.95 are 0.975 and a half; torchmetrics bins each alone."""
+    probabilities, target = torch.tensor([[1.0, 0.0], [0.95, 0.05]]), torch.tensor([1, 0])
+    theirs = tm.multiclass_calibration_error(probabilities, target, 2, EDGELESS, NORMS[name]).item()
+    metric = get_metric(name, Category(2))
+    metric.update(probabilities=probabilities, target=target)
+    assert metric.compute().item() == pytest.approx(0.475)
+    assert theirs == pytest.approx({"l1": 0.525, "l2": (1.0025 / 2) ** 0.5, "max": 1.0}[NORMS[name]])
+    assert "bin of its own" in find_metric(name, "category").entries[0].deviates
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bins", [5, 10, 15])
+def test_a_confidence_on_an_edge_is_in_the_bin_above(bins, dtype):
+    """Of a category as of a binary output: probabilities are binned as they are."""
+    sure = torch.arange(bins // 2 + 1, bins, dtype=dtype) / bins
+    values = []
+    for output, probabilities in ((Binary(), sure), (Category(2), torch.stack([1 - sure, sure], 1))):
+        metric = get_metric(f"reliability_curve(bins={bins})", output)
+        metric.update(probabilities=probabilities, target=torch.ones(len(sure), dtype=torch.int64))
+        values.append(metric.compute())
+    torch.testing.assert_close(*values, rtol=0, atol=0, equal_nan=True)
 
 
 def brute_force(sure, right, bins):

@@ -7,11 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 import sklearn.metrics as sk
+import torch
+import torchmetrics.functional.classification as tm
 from decided import SHAPES, Decided, decided, measured, quietly, same
 from matrix import covering, pairs
 
 from hpometrics.direction import MINIMIZE
-from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.features import Binary, Category, Set
 from hpometrics.metrics.registry.lookup import find_metric
 
 NAMES = (
@@ -32,10 +34,11 @@ def averaged(name: str, kind: str, epoch: Decided, average: str) -> np.ndarray:
     """Average by the rule of scikit-learn with zero_division=0, or 1 where less is better."""
     worst = 1.0 if find_metric(f"{name}(average=macro)", kind).direction is MINIMIZE else 0.0
     tables = epoch.tables
-    if average == "micro":
-        return np.nan_to_num(by_formula(name, kind, tables.sum(0, keepdims=True)), nan=worst)[0]
-    each, support = np.nan_to_num(by_formula(name, kind, tables), nan=worst), tables[:, 2] + tables[:, 3]
-    occurs = tables[:, 1:].sum(1) > 0
+    tables = tables.sum(0, keepdims=True) if average == "micro" else tables
+    ratios, support = by_formula(name, kind, tables), tables[:, 2] + tables[:, 3]
+    each, occurs = np.nan_to_num(ratios, nan=worst), tables[:, 1:].sum(1) > 0
+    if kind == "set" or average == "micro":
+        occurs = occurs | ~np.isnan(ratios)
     if average == "none":
         return np.where(occurs, each, np.nan)
     weights = support if average == "weighted" else occurs
@@ -52,13 +55,9 @@ def test_a_ratio_is_its_formula(use, shape, weighted):
     """Each average, with and without weights; of binary and some classes also the class on its own."""
     epoch = decided(use[1], *shape, weighted)
     for average in ("micro", "macro", "weighted", *(() if use[1] == "binary" else ("none",))):
-        if average == "micro" and not epoch.tables[:, 1:].any():
-            continue
         same(measured(f"{use[0]}(average={average})", epoch), averaged(*use, epoch, average), 1e-10)
     for index in (0, 1) if use[1] == "binary" else (1,):
-        alone = by_formula(*use, epoch.tables)[index]
-        occurs = use[1] == "binary" or epoch.tables[index, 1:].any()
-        same(measured(f"{use[0]}(class={index})", epoch), alone if occurs else np.nan, 1e-10)
+        same(measured(f"{use[0]}(class={index})", epoch), by_formula(*use, epoch.tables)[index], 1e-10)
 
 
 @pytest.mark.parametrize("kind", ["category", "set", "binary"])
@@ -85,6 +84,30 @@ def test_informedness_of_two_classes_is_the_adjusted_balanced_accuracy():
     adjusted = sk.balanced_accuracy_score(epoch.target, epoch.preds, adjusted=True)
     same(measured("youden_j", epoch), adjusted)
     same(measured("balanced_accuracy(adjusted=true)", epoch), adjusted)
+
+
+TRUE_NEGATIVES = {"specificity": 1.0, "npv": 1.0, "fpr": 0.0, "false_omission_rate": 0.0}
+
+
+@pytest.mark.parametrize(("name", "best"), TRUE_NEGATIVES.items())
+@pytest.mark.parametrize("use", ["average=micro", "average=macro", "class=1"])
+def test_a_label_that_no_row_has_is_all_true_negatives(name, best, use):
+    """It is never predicted either, which is right in every row: that is the best value, not none."""
+    nothing = np.zeros((4, 3), dtype=int)
+    same(measured(f"{name}({use})", Decided(Set(3), nothing, nothing, None)), np.array(best))
+
+
+@pytest.mark.parametrize("name", TRUE_NEGATIVES)
+def test_the_labels_of_a_set_are_averaged_as_in_torchmetrics(name):
+    """Of three labels one has a mistake, one is the label of every row, and nobody has the third."""
+    target, preds = np.array([[1, 1, 0]] * 2 + [[0, 1, 0]] * 2), np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
+    shares = {
+        "specificity": tm.multilabel_specificity, "npv": tm.multilabel_negative_predictive_value,
+        "fpr": tm.multilabel_specificity, "false_omission_rate": tm.multilabel_negative_predictive_value,
+    }  # fmt: skip
+    share = shares[name](torch.tensor(preds), torch.tensor(target), num_labels=3, average="macro").numpy()
+    value = measured(f"{name}(average=macro)", Decided(Set(3), preds, target, None))
+    same(value, share if TRUE_NEGATIVES[name] == 1 else 1 - share, 1e-6)
 
 
 def test_rounding_leaves_no_true_negatives():

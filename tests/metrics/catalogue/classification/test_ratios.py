@@ -150,6 +150,7 @@ def test_the_threshold_of_the_output_decides(name, at_half, at_a_third):
         ("f1(class=7)", Category(), "class 7 occurs neither in target nor predictions"),
         ("precision(class=3)", Category(4), "there is no row predicted positive"),
         ("recall(class=1)", Category(4), "there is no row whose target is positive"),
+        ("specificity(class=7)", Category(), "class 7 occurs neither in target nor predictions"),
     ],
 )
 def test_a_class_that_does_not_occur_is_undefined_with_a_reason(name, output, reason):

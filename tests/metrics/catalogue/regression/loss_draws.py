@@ -100,6 +100,7 @@ CASES = [
             ("smooth_l1(beta=0.7)", of_pair(functional.smooth_l1_loss, beta=0.7)),
             ("huber(delta=1.3)", of_pair(functional.huber_loss, delta=1.3)),
             ("gaussian_nll(eps=0.000001)", None),
+            ("poisson_nll_loss", of_pair(functional.poisson_nll_loss)),
             ("poisson_nll(log_input=true)", of_pair(functional.poisson_nll_loss)),
             ("poisson_nll(log_input=true, full=true)", of_pair(functional.poisson_nll_loss, full=True)),
             ("poisson_nll", of_pair(functional.poisson_nll_loss, log_input=False)),

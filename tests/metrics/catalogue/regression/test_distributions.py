@@ -118,6 +118,8 @@ def test_what_is_needed():
         get_metric("gaussian_nll", Number()).update(ones, ones)
     with pytest.raises(MetricInputError, match="gaussian_crps needs a scale above 0, got 0"):
         get_metric("gaussian_crps", Number()).update(ones, ones, scale=torch.zeros(3))
+    with pytest.raises(MetricInputError, match="gaussian_nll needs a variance above 0, got -1"):
+        get_metric("gaussian_nll", Number()).update(ones, ones, variance=-ones)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from real_outputs import fed, value, weights
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
+from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Timeseries
 from hpometrics.metrics.registry.register import get_metric
 
@@ -81,6 +82,24 @@ def test_what_is_needed():
         get_metric("msis", Timeseries()).update(two, two, scale=torch.ones(2))
     with pytest.raises(MetricNameError, match="season must be a number of steps, at least 1, got 0"):
         get_metric("rmsse(season=0)", Timeseries())
+
+
+def test_a_baseline_inside_the_horizon_reads_no_history():
+    """The name that other libraries give to the metric of a history refuses one, or a horizon of one step."""
+    _, target, preds = series()
+    past = {"history": torch.ones(len(target), 5), "scale": torch.ones(len(target))}
+    for name in past:
+        metric = get_metric("mean_absolute_scaled_error", Timeseries())
+        with pytest.raises(
+            MetricInputError, match=rf"mase\(baseline=horizon\) does not accept {name}; leave"
+        ):
+            metric.update(preds, target, **{name: past[name]})
+    with pytest.raises(MetricInputError, match="horizon of more than 1 steps, got 1; for a shorter one use"):
+        metric.update(preds[:, :1], target[:, :1])
+    both = MetricCollection(["mase", "mase(baseline=horizon)"], Timeseries())
+    both.update(predictions=preds, target=target, scale=past["scale"])
+    alone = value("mase(baseline=horizon)", preds, target, series=True)
+    assert both.compute()["mase(baseline=horizon)"].item() == pytest.approx(alone, rel=1e-12)
 
 
 def test_a_constant_history_has_no_scale():

@@ -90,13 +90,14 @@ def together(names: Iterable[str], case: Case, output: OutputFeature | None = No
 def agree(case: Case, expected: dict[str, Sequence[float]], tolerance: float = 1e-6) -> None:
     """Compare users and the mean over them with what a library says of those who have something relevant.
 
-    The others are left out, and count 0 with `Ranking(empty="neg")`.
+    The others are left out, and count 0 with `Ranking(empty="neg")`, but for the length of a list.
     """
     for empty, counts in (("skip", np.nan), ("neg", 0.0)):
         output = Ranking(empty=empty)
         ours, means = by_user(expected, case, output), together(expected, case, output)
         for name, values in expected.items():
-            wanted = np.where((case.grades > 0).any(1), values, counts)
+            without = np.nan if name.startswith("num_retrieved") else counts
+            wanted = np.where((case.grades > 0).any(1), values, without)
             near = {"atol": tolerance, "rtol": 0, "err_msg": f"{name}, empty={empty}"}
             np.testing.assert_allclose(ours[name], wanted, **near)
             np.testing.assert_allclose(means[name], np.nanmean(wanted), **near)

@@ -86,23 +86,40 @@ def test_grades_count_from_min_rel_to_max_rel(grades, expected):
 @pytest.mark.parametrize("name", ["INST", "INSQ", "NERR10", "NERR11"])
 def test_a_list_of_cwl_eval_ends_at_rank_1000(name):
     """Its name alone means its depth, and a k of one's own counts before."""
-    assert str(find_metric(name, "ranking").name) == f"{name.lower()}@1000"
-    assert str(find_metric(f"{name}@20", "ranking").name) == f"{name.lower()}@20"
+    assert str(find_metric(f"{name}(max_rel=3)", "ranking").name) == f"{name.lower()}(max_rel=3)@1000"
+    assert str(find_metric(f"{name}(max_rel=3)@20", "ranking").name) == f"{name.lower()}(max_rel=3)@20"
+
+
+@pytest.mark.parametrize(
+    "name", ["SDCG@5", "INSQ", "insq@5", "NERR8@5", "nerr9@5", "NERR10", "NERR11", "BPM@5", "INST"]
+)
+def test_the_highest_grade_is_stated(name):
+    """By default it would be 1, and a grade of 3 would count like one of 1; ir_measures wants it, too."""
+    with pytest.raises(MetricNameError, match="needs max_rel="):
+        find_metric(name, "ranking")
 
 
 @pytest.mark.parametrize(
     ("name", "error", "text"),
     [
-        ("sdcg", MetricNameError, "sdcg of ranking needs its k"),
-        ("bpm(T=0.0)@3", MetricInputError, "BejeweledPlayerModel: T must be a number above 0, got 0.0"),
-        ("inst(T=0.5)", MetricInputError, "GoalAdaptive: T must be a number above 0.5, got 0.5"),
+        ("sdcg(max_rel=1)", MetricNameError, "sdcg of ranking needs its k"),
         (
-            "nerr10(p=1.0)",
+            "bpm(T=0.0, max_rel=1)@3",
+            MetricInputError,
+            "BejeweledPlayerModel: T must be a number above 0, got 0.0",
+        ),
+        ("inst(T=0.5, max_rel=1)", MetricInputError, "GoalAdaptive: T must be a number above 0.5, got 0.5"),
+        (
+            "nerr10(p=1.0, max_rel=1)",
             MetricInputError,
             "p must be a probability between 0 and 1, both excluded, got 1.0",
         ),
         ("insq(min_rel=2, max_rel=2)", MetricInputError, "max_rel a higher grade, got 2 and 2"),
-        ("nerr8(min_rel=-1)@3", MetricInputError, "min_rel must be a grade of at least 0 .* got -1 and 1"),
+        (
+            "nerr8(min_rel=-1, max_rel=1)@3",
+            MetricInputError,
+            "min_rel must be a grade of at least 0 .* got -1 and 1",
+        ),
     ],
 )
 def test_what_no_reader_does_is_refused(name, error, text):

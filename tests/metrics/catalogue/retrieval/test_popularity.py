@@ -161,3 +161,17 @@ def test_popularity_counts_from_0():
     metric = get_metric("arp@1", Ranking(item_popularity=torch.tensor([3, -2])))
     with pytest.raises(MetricInputError, match="got 2 items, the lowest is -2"):
         metric.update(torch.zeros(1, 2), [[0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("arp@1", 10.0), ("aplt@1", 1.0), ("aclt@1", 1.0), ("num_retrieved@2", 2.0), ("user_coverage@2", 1.0),
+     ("user_mad_rating@1", 0.0), ("pairwise_accuracy", 1.0)],
+)  # fmt: skip
+def test_a_user_without_a_relevant_item_is_not_counted_0(name, value):
+    """With `empty="neg"` only what no hit brings to 0 is counted: popularity 0 would be the best of all."""
+    for empty in ("skip", "neg"):
+        output = Ranking(item_popularity=[10, 90], user_groups=[0, 1, 1], empty=empty)
+        metric = get_metric(name, output)
+        metric.update([[4.0, 3.0]] * 3, [[0], [0], []], users=[0, 1, 2])
+        assert metric.compute().item() == value

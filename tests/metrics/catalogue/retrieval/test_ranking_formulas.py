@@ -84,6 +84,18 @@ def test_what_libraries_lack_agrees_with_loops(kind, seed):
     agree(case, expected)
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_average_recall_depends_on_the_number_of_hits_alone(place):
+    """It is 1 wherever the only relevant item is, and (min(n, k) + 1) / (2 n) for an ideal list."""
+    metric = get_metric("mar@3", Ranking())
+    metric.update(torch.tensor([[0.9, 0.5, 0.3, 0.1]]), [[place]])
+    assert metric.compute().item() == 1
+    for n in (2, 3, 4):
+        metric = get_metric("mar@3", Ranking())
+        metric.update(torch.tensor([[0.9, 0.5, 0.3, 0.1]]), [list(range(n))])
+        assert metric.compute().item() == pytest.approx((min(n, 3) + 1) / (2 * n))
+
+
 @EVERY_CASE
 def test_average_precision_over_what_could_be_found(kind, seed):
     """WarpRec's and RecBole's divisor is min(n, k), torchmetrics' the hits."""

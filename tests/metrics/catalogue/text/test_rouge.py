@@ -36,6 +36,17 @@ def test_agrees_with_rouge_score(name, shape, stem):
         assert got == pytest.approx(expected, rel=1e-12)
 
 
+def test_precision_and_recall_have_references_of_their_own():
+    """rouge-score's score_multi reports those of the reference with the best F1: 4/6 here, not 1."""
+    texts, references = ["a b c d"], [["a", "a b c d e f"]]
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rouge1"])
+    theirs = scorer.score_multi(references[0], texts[0])["rouge1"]
+    assert value("rouge1", texts, references) == pytest.approx(theirs.fmeasure)
+    assert value("rouge1_recall", texts, references) == 1 > theirs.recall
+    for name in KEYS:
+        assert "score_multi and torchmetrics" in find_metric(f"{name}(measure=r)", "text").entries[0].deviates
+
+
 @pytest.mark.parametrize(
     ("name", "written"),
     [
