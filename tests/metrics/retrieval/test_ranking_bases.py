@@ -28,7 +28,6 @@ from hpometrics import (
 )
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.retrieval import ranking_batch as batch_module
-from hpometrics.metrics.retrieval.base import ListMetric
 from hpometrics.testing import LawBroken, check_no_hits, subjects_of
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
