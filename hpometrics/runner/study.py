@@ -16,7 +16,7 @@ from ..backends.optuna.prior import with_prior
 from ..backends.optuna.pruners import make_pruner
 from ..backends.optuna.restore import check_trials, is_sound, read_trials, restore
 from ..backends.optuna.samplers import OwnSampler, make_sampler
-from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
+from ..backends.optuna.storage import FRESH_RUNS, close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
     PREFIX,
     check_origin,
@@ -74,7 +74,8 @@ def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
     """Check the study in a shared storage before the run directory is created, and return its sweep.
 
     Raises:
-        ConfigError: the study is of another sweep, or exists although `fresh` starts over.
+        ConfigError: the study is of another sweep, or exists although `fresh` starts over, or was deleted
+            without the fresh runs of its confirmation.
     """
     place, name = context.plan.config.backend.storage, context.plan.name
     if not is_shared(place):
@@ -82,7 +83,8 @@ def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
     with storing():
         storage = open_storage(url_of(place))
         try:
-            exists = name in optuna.get_all_study_names(storage)
+            names = optuna.get_all_study_names(storage)
+            exists = name in names
             before = published(optuna.load_study(study_name=name, storage=storage)) if exists else None
         finally:
             close_storage(storage)
@@ -90,6 +92,11 @@ def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
         raise ConfigError(
             f"--fresh: {redact_storage(place)} has a study {name!r} that others may be using; rename the "
             "sweep, or delete the study with: optuna delete-study"
+        )
+    if not exists and name + FRESH_RUNS in names:
+        raise ConfigError(
+            f"{redact_storage(place)} has no study {name!r}, but the fresh runs of its confirmation; rename "
+            f"the sweep, or delete them with: optuna delete-study --study-name {name + FRESH_RUNS}"
         )
     _check_same(before, context)
     return before

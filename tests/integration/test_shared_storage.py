@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from click.testing import CliRunner
 from forked import Forked, hpometrics
@@ -388,6 +389,21 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
     code, err = called("run", "other.yaml")
     assert code == 0, err
     assert points("runs/other") == points("runs/sweep")
+
+
+def test_fresh_runs_of_a_deleted_study_are_refused(folder, url):
+    """A sweep of the name would take them for its own, whatever it trains."""
+    text = shared(url)
+    name = text.split()[1]
+    (folder / "sweep.yaml").write_text(text)
+    storage = open_storage(os.path.expandvars(url))
+    optuna.create_study(study_name=f"{name}:confirm", storage=storage)
+    code, err = called("run", "sweep.yaml")
+    assert code == 2 and f"has no study {name!r}, but the fresh runs of its confirmation; rename" in err
+    assert f"optuna delete-study --study-name {name}:confirm" in err and not (folder / "runs/sweep").exists()
+    optuna.delete_study(study_name=f"{name}:confirm", storage=storage)
+    close_storage(storage)
+    assert called("run", "sweep.yaml")[0] == 0
 
 
 def test_a_password_is_written_nowhere(folder, database):
