@@ -312,7 +312,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
         self.merge(incoming_state)
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        add_batch = self._validate_and_add if overrides_update(self) and self._is_behind_the_door else update
+        reads_validated = overrides_update(self) and reads_pairs(type(self).update)
+        add_batch = self._validate_and_add if reads_validated else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -340,11 +341,6 @@ class Metric(LudwigMetricNames, StatefulMetric):
             got = f"{len(args) + 2} arguments by position and by name {keywords}"
             raise MetricInputError(f"{self.name}: update expects {takes}; got {got}")
         return {**dict(zip(names, args, strict=False)), **kwargs}
-
-    @property
-    def _is_behind_the_door(self) -> bool:
-        """Whether an `update` of its own reads validated pairs of preds and target."""
-        return reads_pairs(type(self).update)
 
     def _add_similar(self, tensors: Mapping[Any, Any]) -> bool:
         """Add a batch like the one before, which needs no `Outputs`, and return whether it was one."""
