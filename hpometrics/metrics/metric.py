@@ -60,6 +60,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     """The facts of all logits of a batch that it reads: `largest`, `losses`, or none (see `expect`)."""
     full_state_update: bool = False
     _facts_of: ClassVar[type | None] = None
+    _reads_tiles: ClassVar[bool] = False  # an `update` of its own gets tiles of a validated batch
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -312,7 +313,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         self.merge(incoming_state)
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        reads_validated = overrides_update(self) and reads_pairs(type(self).update)
+        reads_validated = overrides_update(self) and (self._reads_tiles or reads_pairs(type(self).update))
         add_batch = self._validate_and_add if reads_validated else update
 
         @functools.wraps(update)

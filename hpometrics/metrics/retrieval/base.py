@@ -56,6 +56,7 @@ class BaseMetric(Metric):
     counts_empty: ClassVar[bool] = True
     """Whether `Ranking(empty="neg")` counts a user without a relevant item as 0, which must then be the value
     of a list without a hit."""
+    _reads_tiles = True
     k: int | None = None
 
     @classmethod
@@ -73,11 +74,6 @@ class BaseMetric(Metric):
         for tile in rankings_in(batch).dense_tiles():
             args, keywords = arrange_arguments(type(self).update, tile, self._arguments_of(tile), self.name)
             type(self).update(self, *args, **keywords)
-
-    @property
-    def _is_behind_the_door(self) -> bool:
-        """True: in any form, `update` receives tiles of a validated batch."""
-        return True
 
     def compute_defined(self) -> Any:
         """Compute, and select the metric's own value if it returns values by name, as in WarpRec."""
