@@ -22,7 +22,7 @@ _PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _AT_ONCE = _MIB  # bytes
 _PROCESS = os.urandom(4).hex()
-_DRAFT = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?")  # earlier versions wrote the number alone
+_DRAFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}")
 
 _KINDS = {
     stat.S_IFDIR: "a directory",

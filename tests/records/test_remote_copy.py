@@ -48,7 +48,7 @@ def home(tmp_path):
         "ray/big": "",
         "sweep.yaml": "name: x",
         "trials/0000/.kept": "1",
-        "trials/0000/.epoch-0003.pt.4711": "of a process that was killed",
+        "trials/0000/.epoch-0003.pt.4711-0123abcd": "of a process that was killed",
     }
     for name, text in files.items():
         (tmp_path / "home" / name).parent.mkdir(exist_ok=True, parents=True)

@@ -229,7 +229,7 @@ def test_a_checkpoint_beyond_the_record_is_not_trusted(tmp_path):
 def test_the_draft_of_a_process_that_was_killed_does_not_stay(tmp_path):
     """It has the size of a checkpoint, and no other process would delete it."""
     losses(tmp_path, [0.4])
-    for name in (".epoch-0001.pt.1-0123abcd", ".epoch-0001.pt.4711"):
+    for name in (".epoch-0001.pt.1-0123abcd", ".epoch-0001.pt.4711-4567cdef"):
         (tmp_path / "checkpoints" / name).touch()
     losses(tmp_path, [0.4, 0.1])
     assert {path.name for path in tmp_path.glob("checkpoints/*")} == {"epoch-0001.pt"}
