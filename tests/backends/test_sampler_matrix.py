@@ -133,6 +133,6 @@ def test_a_sampler_draws_while_another_trial_is_at_work(spec, logged):
     trial = study.ask()
     objective.space.suggest(trial)
     objective.optimize(study, n_trials=TRIALS)
-    finish(study, trial, objective, ())
+    finish(study, trial, objective, (), ())
     assert len(study.trials) == TRIALS and all(one.state.is_finished() for one in study.trials)
     assert logged == []

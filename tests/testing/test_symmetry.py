@@ -58,7 +58,7 @@ ONE_SIDED = set(
     adjusted_r2 balanced_accuracy bias bleu bleu_1 bleu_2 bleu_3 bleu_4 bleu_score cer chrf completeness
     confusion_matrix d2_absolute_error d2_pinball d2_tweedie eed ergas explained_variance gamma_deviance
     geometric_mean homogeneity interdistinct_1 interdistinct_2 intradistinct_1 intradistinct_2 kl_divergence
-    mape mean_pixel_accuracy negative_likelihood_ratio nrmse poisson_deviance poisson_nll
+    mape mase mean_pixel_accuracy negative_likelihood_ratio nrmse poisson_deviance poisson_nll
     positive_likelihood_ratio purity r2 rae rase rmspe rse sdr snr stat_scores ter theils_u total_variation
     vif wape wer
     """.split()
