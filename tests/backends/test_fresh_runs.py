@@ -509,3 +509,24 @@ def test_rows_of_one_user_count_as_one(tmp_path):
     assert naive.honest.interval.low > many.honest.interval.low
     for few, copies in zip(one.confirmation.looks, many.confirmation.looks, strict=True):
         assert [pair.half for pair in few.pairs] == pytest.approx([pair.half for pair in copies.pairs])
+
+
+def test_no_draw_picks_an_epoch_that_breaks_a_constraint(tmp_path):
+    """The last of three epochs has the most right rows, and takes too long."""
+
+    def train(params, run):
+        target = np.arange(60) % 2
+        for epoch in run.epochs(3):
+            right = np.arange(60) < params["right"] + 5 * epoch
+            run.update(predictions=np.where(right, target, 1 - target), target=target)
+            run.log(ms=epoch)
+
+    points = [{"right": 30}, {"right": 40}]
+    facts = {"output": Binary(), "constraints": ["ms <= 1"], "directory": tmp_path, "statistics": "rows"}
+    objective = ListObjective(train, points, metric="accuracy", **facts)
+    runs = FreshRuns(objective.trials, objective.run(), ConfirmSettings(2, 3))
+    runs.training(1, 1).run(objective.trials)
+    runs.following()
+    record = runs.record()
+    assert (record.runs[1, 1].picked, record.runs[1, 1].rows.shape) == (1, (2, 60))
+    assert {trial: table.shape for trial, table in record.search.items()} == {0: (2, 60), 1: (2, 60)}

@@ -8,9 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective
-from hpometrics.backends.fresh_runs import FreshRuns
-from hpometrics.selection.confirm_settings import ConfirmSettings
+from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.selection.confirmation import FreshRun
 from hpometrics.selection.honest_value import (
     DRAWS,
@@ -184,24 +182,3 @@ def test_a_run_without_rows_has_none_of_an_epoch():
     run = FreshRun(math.nan)
     with pytest.raises(ValueError, match="stored no row values"):
         assert run.picked_rows is None
-
-
-def test_no_draw_picks_an_epoch_that_breaks_a_constraint(tmp_path):
-    """The last of three epochs has the most right rows, and takes too long."""
-
-    def train(params, run):
-        target = np.arange(60) % 2
-        for epoch in run.epochs(3):
-            right = np.arange(60) < params["right"] + 5 * epoch
-            run.update(predictions=np.where(right, target, 1 - target), target=target)
-            run.log(ms=epoch)
-
-    points = [{"right": 30}, {"right": 40}]
-    facts = {"output": Binary(), "constraints": ["ms <= 1"], "directory": tmp_path, "statistics": "rows"}
-    objective = ListObjective(train, points, metric="accuracy", **facts)
-    runs = FreshRuns(objective.trials, objective.run(), ConfirmSettings(2, 3))
-    runs.training(1, 1).run(objective.trials)
-    runs.following()
-    record = runs.record()
-    assert (record.runs[1, 1].picked, record.runs[1, 1].rows.shape) == (1, (2, 60))
-    assert {trial: table.shape for trial, table in record.search.items()} == {0: (2, 60), 1: (2, 60)}
