@@ -51,8 +51,11 @@ class Subject:
         return get_metric(self.name, self.output)
 
     def draw(self, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-        """Draw a batch for the metric, without the extras that only other uses of its class read."""
-        batch = self.source(self.output, rows, noise, seed)
+        """Draw a batch for the metric."""
+        return self.readable(self.source(self.output, rows, noise, seed))
+
+    def readable(self, batch: Batch) -> Batch:
+        """Return a batch without the extras that only other uses of the metric's class read."""
         return {name: value for name, value in batch.items() if name not in self.unread}
 
     @cached_property

@@ -162,7 +162,8 @@ def check_company(subject: Subject) -> None:
     classes = tuple((entry.name, entry.load()) for entry in ready)
     names = _company_of(classes, subject.output.type, subject.source) or (subject.name,)
     together = _values_together(names, subject.output, subject.source)
-    alone = subject.measure(*_company_batches(subject.output, subject.source))
+    batches = _company_batches(subject.output, subject.source)
+    alone = subject.measure(*(subject.readable(batch) for batch in batches))
     require_same(subject, alone, together[str(subject.name)], "in a collection of all metrics")
 
 
