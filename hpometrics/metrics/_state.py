@@ -374,7 +374,7 @@ class StatefulMetric(torchmetrics.Metric):
 
 @contextmanager
 def all_or_none(metrics: Iterable[StatefulMetric]) -> Iterator[None]:
-    """Return a context whose error gives all metrics their own states and counts back."""
+    """Return a context that restores the states and counts of all metrics if its body raises."""
     before = [(metric, metric.snapshot(), metric.update_count) for metric in metrics]
     try:
         yield

@@ -168,7 +168,7 @@ def counting_rows(batch: Outputs) -> Tensor | None:
 
 
 def _within_range(batch: Outputs) -> Outputs:
-    """Return a batch with each label in its range; one outside is flagged, but would be an invalid index."""
+    """Return a batch whose labels are clamped to their range; a flagged one would be an invalid index."""
     names = (*batch.given, *(("target",) if batch.has_target else ()))
     tops = {name: top for name in names for is_label, top in [labels_of(batch, name)] if is_label}
     if not tops:
@@ -181,7 +181,7 @@ def _within_range(batch: Outputs) -> Outputs:
 
 
 def _clamped(labels: Tensor, top: float, ignored: int | None) -> Tensor:
-    """Return labels from 0 to the largest one; what is not a number is 0, and what is ignored stays."""
+    """Return labels clamped to their range; nan becomes 0, and ignored labels stay."""
     if labels.dtype is torch.bool:
         return labels
     whole = not labels.is_floating_point()

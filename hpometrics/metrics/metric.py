@@ -283,7 +283,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
         same = type(other) is type(self) and other.name == self.name and other._settings == self._settings
         if not same or other.kept.keys() != self.kept.keys():
             got = getattr(other, "name", type(other).__name__)
-            raise StateError(f"{self.name} merges only with the same metric, of equal parameters; got {got}")
+            raise StateError(f"{self.name} merges only with the same metric with equal parameters; got {got}")
         self.output.refuse_other(other.output.facts, self.name)
         states = {name: statistic.mergeable(other.kept[name]) for name, statistic in self.kept.items()}
         self.merge_own(other.own_state(), other.update_count)

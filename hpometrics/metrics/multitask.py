@@ -310,7 +310,7 @@ class TaskCollection:
                 raise
             narrow.add_batch(rows)
             live = narrow
-        self._live[task] = live  # of a first batch that was refused nothing remains
+        self._live[task] = live  # a refused first batch leaves no task
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Compute `task/name` of each task and `name` over all; `reasons` has the reason for each nan.

@@ -216,7 +216,7 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
             raise
         if isinstance(err, OSError) and err.errno and err.errno not in _OF_FILE:
             raise DiskError(
-                f"{path}: cannot be read: {err.strerror}; it is kept, so run again when it can be read"
+                f"{path}: cannot be read: {err.strerror}; the file stays; run again when the disk can be read"
             ) from err
         raise RecordError(f"{path}: is not a checkpoint: {err}") from err
     check_format(content, path)

@@ -37,6 +37,14 @@ def test_the_index_of_metrics_is_current():
     assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf8") == metric_index()
 
 
+def test_the_architecture_names_each_generated_page():
+    """Those that `make index` writes, in its order or another."""
+    written = re.findall(r'folder / "(.*?)\.md"', (ROOT / "docs/_generate/__main__.py").read_text("utf8"))
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text("utf8")
+    (listed,) = re.findall(r"In `docs/reference` it writes the pages(.*?), and in", text, re.DOTALL)
+    assert written and sorted(re.findall(r"`(.*?)`", listed)) == sorted(written)
+
+
 def test_the_first_use_of_a_term_leads_to_the_glossary():
     """Not in code, headings, links or tables; the longer term wins; a term may be filled over two lines."""
     page = """\

@@ -261,7 +261,7 @@ def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
 
 
 def is_named_in_full(cls: type, values: Mapping[str, Any]) -> bool:
-    """Return whether the name of an object of a registered class tells all its parameters."""
+    """Return whether the name of an object of a registered class states all its parameters."""
     entries = registry.entries_of_class(cls)
     return bool(entries) and all(
         isinstance(values.get(param.keyword, ()), Scalar | None) for param in entries[0].params
