@@ -252,17 +252,13 @@ def _signal_name(number: int) -> str | None:
         return None
 
 
-def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Yield each line of a program's output as soon as it is complete; the last one may have no newline.
-
-    The lines end with the program if no process has the output open, or soon after it: its child processes,
-    such as a service or a worker that hangs, may keep the output open for ever.
-    """
-    return filter(None, _read_lines_and_pauses(process))
-
-
 def _read_lines_and_pauses(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Yield each line of a program's output, and an empty text where it prints nothing for a while."""
+    """Yield each line of a program's output, and an empty text where it prints nothing for a while.
+
+    A line comes as soon as it is complete; the last one may have no newline. The lines end with the program
+    if no process has the output open, or soon after it: its child processes, such as a service or a worker
+    that hangs, may keep the output open for ever.
+    """
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf8")("replace"), translate=True)
     pieces: list[str] = []
     for chunk in _read_chunks(process):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import Protocol
 
@@ -30,6 +29,7 @@ from ..run.trials import Trials
 from ..selection.confirm_settings import ConfirmSettings
 from ..selection.confirmation import Confirmation, ConfirmationState
 from ..selection.front_confirmation import AnyConfirmation
+from ..selection.limits import seconds_at_work
 from .command_engine import Program
 from .context import SweepContext
 from .imported_engine import ImportedEngine
@@ -348,17 +348,7 @@ def _deadline(context: SweepContext, runs: FreshRuns) -> float:
     if confirm is None or confirm.time is None:
         return float("inf")
     runs.following()
-    return time.monotonic() + confirm.time - time_used(runs.ended.values())
-
-
-def time_used(records: Iterable[TrialRecord]) -> float:
-    """Return in how many seconds some trainings ran, however many of them at once."""
-    ends = [(one.ended.timestamp(), one.seconds) for one in records if one.ended is not None]
-    used, until = 0.0, -math.inf
-    for start, end in sorted((end - seconds, end) for end, seconds in ends):
-        used += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return used
+    return time.monotonic() + confirm.time - seconds_at_work(runs.ended.values())
 
 
 def _line(trial: int, seed_number: int, record: TrialRecord, context: SweepContext) -> str:

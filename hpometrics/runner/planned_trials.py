@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
 
 from .._formatting import plural
 from .._imports import import_modules
@@ -76,9 +79,38 @@ def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan
     return priors, replace(plan, points=(*plan.points, *points))
 
 
+def sampler_of(plan: Plan) -> BaseSampler:
+    """Create the sampler of a plan; one of the user's may be beside the file, as may a pruner."""
+    if ":" in plan.sampler + plan.pruner:
+        import_modules((), [str(plan.file.resolve().parent)])
+    return make_sampler(plan.sampler_spec, plan.config.search.seed, bool(plan.bounds))
+
+
+def pruner_of(plan: Plan) -> BasePruner:
+    """Create the pruner of the study of a plan, which prunes nothing if the backend has schedulers."""
+    if BACKENDS[plan.config.backend.name].schedules:
+        return make_pruner(None, plan.config.budget.reports, None)
+    return make_pruner(plan.pruner_spec, plan.config.budget.reports, plan.config.search.prune_by)
+
+
 def file_of_study(home: RunDirectory, storage: str) -> Path | None:
     """Return the study's file in a run directory; None if the study is in memory or elsewhere."""
     return home.path / STORAGE_FILES[storage] if storage in STORAGE_FILES else None
+
+
+@contextmanager
+def opened_storage(place: str | Path) -> Iterator[BaseStorage]:
+    """Open a storage, and close it at the end.
+
+    Raises:
+        DiskError: it cannot be read or written, at any time within the context.
+    """
+    with storing():
+        storage = open_storage(place)
+        try:
+            yield storage
+        finally:
+            close_storage(storage)
 
 
 def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
@@ -101,13 +133,9 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
     file = file_of_study(home, storage)
     if storage == MEMORY or (file is not None and not file.exists()):
         raise ConfigError(f"{home.label}: has no stored study to add a trial to")
-    with storing():
-        opened = open_storage(file or url_of(storage))
-        try:
-            study = optuna.load_study(study_name=plan.name, storage=opened)
-            number = add_point(study, point, plan.trials, planned.points)
-        finally:
-            close_storage(opened)
+    with opened_storage(file or url_of(storage)) as opened:
+        study = optuna.load_study(study_name=plan.name, storage=opened)
+        number = add_point(study, point, plan.trials, planned.points)
     if number is None:
         more = f"raise the budget with hpometrics run FILE --set budget.trials={(plan.trials or 0) + 1}"
         raise ConfigError(f"{home.label}: all {plan.trials} trials of its budget have begun; {more}")
@@ -266,10 +294,7 @@ def draw_again(home: RunDirectory, records: Iterable[TrialRecord], asks: Mapping
     priors, plan = with_priors(planned_again(home), resolved.prior)
     if BACKENDS[resolved.backend].has_points or plan.sampler == "grid" or not _learns(plan):
         return None
-    search, is_scheduled = plan.config.search, BACKENDS[resolved.backend].schedules
-    if ":" in plan.sampler:
-        import_modules((), [str(plan.file.resolve().parent)])
-    sampler = make_sampler(plan.sampler_spec, search.seed, bool(plan.bounds))
+    sampler = sampler_of(plan)
     if not isinstance(sampler, SeededSampler):
         return Redraw(plan.sampler, note="its class takes no seed, so it cannot draw its points again")
     with without_notices():
@@ -278,11 +303,7 @@ def draw_again(home: RunDirectory, records: Iterable[TrialRecord], asks: Mapping
             plan.name,
             resolved.optimized,
             with_prior(sampler, priors, plan.space),
-            make_pruner(
-                None if is_scheduled else plan.pruner_spec,
-                plan.config.budget.reports,
-                None if is_scheduled else search.prune_by,
-            ),
+            pruner_of(plan),
         )
         return _draw_all(study, plan, {record.number: record for record in records}, asks)
 

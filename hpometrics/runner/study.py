@@ -10,13 +10,11 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
-from ..backends.optuna.pruners import make_pruner
 from ..backends.optuna.restore import check_trials, is_sound, read_trials, restore
-from ..backends.optuna.samplers import OwnSampler, make_sampler
-from ..backends.optuna.storage import FRESH_RUNS, close_storage, is_damage, open_storage, storing
+from ..backends.optuna.samplers import OwnSampler
+from ..backends.optuna.storage import FRESH_RUNS, is_damage
 from ..backends.optuna.study import (
     PREFIX,
     check_origin,
@@ -29,7 +27,6 @@ from ..backends.optuna.study import (
     tell,
 )
 from ..backends.optuna.trial_queue import FIXED, open_trials, reclaim, reserve
-from ..backends.registry import BACKENDS
 from ..backends.storage_url import MEMORY, is_shared, redact_storage, url_of
 from ..config.space_section import arrange_points
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
@@ -38,7 +35,7 @@ from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, format_changes, parse_resolved
 from .context import SweepContext
 from .leases import LocalOwnership
-from .planned_trials import file_of_study
+from .planned_trials import file_of_study, opened_storage, pruner_of, sampler_of
 
 SWEEP = f"{PREFIX}sweep"
 FIRST = f"{PREFIX}first"  # the first trial whose fault counts
@@ -80,14 +77,10 @@ def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
     place, name = context.plan.config.backend.storage, context.plan.name
     if not is_shared(place):
         return None
-    with storing():
-        storage = open_storage(url_of(place))
-        try:
-            names = optuna.get_all_study_names(storage)
-            exists = name in names
-            before = published(optuna.load_study(study_name=name, storage=storage)) if exists else None
-        finally:
-            close_storage(storage)
+    with opened_storage(url_of(place)) as storage:
+        names = optuna.get_all_study_names(storage)
+        exists = name in names
+        before = published(optuna.load_study(study_name=name, storage=storage)) if exists else None
     if exists and fresh:
         raise ConfigError(
             f"--fresh: {redact_storage(place)} has a study {name!r} that others may be using; rename the "
@@ -143,12 +136,8 @@ def opened_fresh_study(context: SweepContext) -> Iterator[FreshStudy | None]:
         yield None
         return
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with storing():
-        storage = open_storage(_study_place(context))
-        try:
-            yield FreshStudy(storage, context.plan.name, context.resolved.optimized, context.plan.space)
-        finally:
-            close_storage(storage)
+    with opened_storage(_study_place(context)) as storage:
+        yield FreshStudy(storage, context.plan.name, context.resolved.optimized, context.plan.space)
 
 
 def _arrange_grid(study: optuna.Study, context: SweepContext) -> None:
@@ -289,12 +278,8 @@ def _add_faults(study: optuna.Study, context: SweepContext) -> None:
 @contextmanager
 def _opened(context: SweepContext, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
-    with storing():
-        storage = open_storage(_study_place(context))
-        try:
-            yield _open_study(context, storage)
-        finally:
-            close_storage(storage)
+    with opened_storage(_study_place(context)) as storage:
+        yield _open_study(context, storage)
 
 
 def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
@@ -310,13 +295,8 @@ def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
 
 
 def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> optuna.Study:
-    plan, search = context.plan, context.plan.config.search
-    optimized = context.resolved.optimized
-    is_scheduled = BACKENDS[plan.config.backend.name].schedules
-    pruner = None if is_scheduled else plan.pruner_spec
-    if ":" in plan.sampler + plan.pruner:  # a class of the user's, perhaps beside the file
-        import_modules((), [str(plan.file.resolve().parent)])
-    sampler = make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints))
+    plan, optimized = context.plan, context.resolved.optimized
+    sampler = sampler_of(plan)
     if ":" in plan.sampler:
         sampler = OwnSampler(sampler, plan.sampler)
     study = open_study(
@@ -324,7 +304,7 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
         plan.name,
         optimized,
         with_prior(sampler, context.priors, plan.space),
-        make_pruner(pruner, plan.config.budget.reports, None if is_scheduled else search.prune_by),
+        pruner_of(plan),
     )
     check_study(study, optimized)
     check_origin(study, list(optimized), plan.space, extend=context.extend)

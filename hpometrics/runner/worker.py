@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import optuna
 
 from .._formatting import plural
 from .._imports import is_local
-from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..backends.storage_url import MEMORY, is_url, redact_storage, url_of
 from ..exceptions import ConfigError
 from ..records._files import make_private, write_text
@@ -26,7 +25,7 @@ from .confirm import await_confirmation, join_confirmation
 from .context import make_context
 from .imported_engine import load_local
 from .live import Progress
-from .planned_trials import planned_again
+from .planned_trials import opened_storage, planned_again
 from .processes import run_in_process
 from .signals import exit_code, raising_interrupts, terminated_when
 from .study import SWEEP, published
@@ -47,7 +46,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     Raises:
         ConfigError: there is no such sweep, or the directory belongs to another sweep or another user.
     """
-    with _opened(storage) as opened:
+    with opened_storage(url_of(storage)) as opened:
         resolved = _read_resolved(opened, name, redact_storage(storage))
     home = RunDirectory(directory or Path("runs") / resolved.name)
     home.check_private()
@@ -63,16 +62,6 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     make_private(home.trials)
     write_text(home.resolved, _relocate(resolved, home).to_yaml())
     return home
-
-
-@contextmanager
-def _opened(url: str) -> Iterator[optuna.storages.BaseStorage]:
-    with storing():
-        storage = open_storage(url_of(url))
-        try:
-            yield storage
-        finally:
-            close_storage(storage)
 
 
 def _sweeps(storage: optuna.storages.BaseStorage) -> list[str]:
@@ -192,7 +181,7 @@ def _await_sweep(place: str, options: WorkerOptions) -> None:
 def _has_begun(place: str, study: str | None) -> bool:
     if not is_url(place):
         return RunDirectory(Path(place)).resolved.exists()
-    with _opened(place) as storage:
+    with opened_storage(url_of(place)) as storage:
         names = _sweeps(storage)
     return study in names if study else bool(names)
 

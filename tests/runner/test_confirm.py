@@ -29,8 +29,9 @@ from hpometrics.cli.main import main
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, mean, write_trial
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.confirm import _SharedQueue, time_used
+from hpometrics.runner.confirm import _SharedQueue
 from hpometrics.runner.context import make_context
+from hpometrics.selection.limits import seconds_at_work
 
 CONFIRMED = f"{SWEEP}confirm: {{top: 3, repeats: 4, equivalence: 0}}\n"
 LEARNED = changed("toy_engine:train", "toy_engine:learn", CONFIRMED)
@@ -445,7 +446,7 @@ def test_the_time_of_a_confirmation_is_that_of_a_clock():
         TrialRecord(number, {}, TrialState.COMPLETE, seconds=end - start, ended=noon + timedelta(seconds=end))
         for number, (start, end) in enumerate(spans, 1)
     ]
-    assert time_used(records) == time_used(records[::-1]) == 80
+    assert seconds_at_work(records) == seconds_at_work(records[::-1]) == 80
 
 
 def test_a_file_in_the_place_of_fresh_runs_is_put_aside(sweep, folder):

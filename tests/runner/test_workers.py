@@ -189,7 +189,7 @@ def test_heartbeats_end_before_the_storage_is_closed(sweep, folder, monkeypatch)
         close_storage(storage)
 
     monkeypatch.setattr(processes, "_make_ownership", lease)
-    monkeypatch.setattr("hpometrics.runner.study.close_storage", close)
+    monkeypatch.setattr("hpometrics.runner.planned_trials.close_storage", close)
     assert sweep(SWEEP).exit_code == 0
     assert beating == [[]]
 
