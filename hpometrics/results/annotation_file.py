@@ -13,7 +13,7 @@ from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed
 from .annotations import NONE, NOTE_LENGTH, Annotation, Annotations
 from .manifest import Resolved
-from .run_directory import RunDirectory
+from .run_directory import RunDirectory, file_lock
 
 
 def read_annotations(home: RunDirectory) -> Annotations:
@@ -71,8 +71,6 @@ def annotate(
             trial does not exist.
         RecordError: the file is damaged.
     """
-    from filelock import FileLock  # only writers of a directory need it
-
     resolved = home.read()
     home.check_private()
     for tag in tags:
@@ -84,7 +82,7 @@ def annotate(
         )
     for number in trials:
         home.trial_record(number)
-    with FileLock(home.path / ".annotations.lock"):
+    with file_lock(home.path / ".annotations.lock", blocking=True):
         now = read_annotations(home)
         for number in trials:
             one = _changed(now.trial(number), tags, remove, note, f"{home.label}: trial {number}")

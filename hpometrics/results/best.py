@@ -22,7 +22,14 @@ from ..selection.rules import At, Pick
 from ..selection.selection import Best, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import repicked
 from .annotation_file import annotated
-from .confirmation import confirmed_facts, confirmed_knee, front_end_facts, stored_confirmation, sweep_best
+from .confirmation import (
+    best_of,
+    confirmed_facts,
+    confirmed_knee,
+    front_end_facts,
+    stored_confirmation,
+    sweep_best,
+)
 from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal_block, params_line, ranked_rows, where
 from .manifest import Resolved
@@ -337,7 +344,7 @@ def pick_of_sweep(records: Sequence[TrialRecord], resolved: Resolved, trial: int
     """Return the trial that a confirmation or a rule chose, and what it gives up against the optimum."""
     records = _as_picked(records, resolved)
     optimum = best_by(records, resolved.optimized)
-    best = Best.of(next(record for record in records if record.number == trial), resolved.optimized)
+    best = best_of(trial, records, resolved)
     return MetricPick(resolved.metric, resolved.direction, best, *optimized_at(best, resolved, optimum))
 
 

@@ -81,10 +81,10 @@ def sweep_best(
     """
     knee = confirmed_knee(end, resolved.pick)
     if knee is not None:
-        return _best_of(knee, records, resolved)
+        return best_of(knee, records, resolved)
     if end is None or isinstance(end, FrontConfirmation):
         return best_by(records, resolved.optimized, resolved.pick, resolved.unit)
-    best, winner = _best_of(end.winner, records, resolved), end.standing
+    best, winner = best_of(end.winner, records, resolved), end.standing
     fresh = [] if end.honest is None else fresh_runs(home, end, end.winner)
     if fresh:
         return best.trained_again(fresh)
@@ -123,7 +123,8 @@ def confirmed_knee(end: AnyConfirmation | None, pick: Pick | str = "knee") -> in
     return end.knee if pick == "knee" and isinstance(end, FrontConfirmation) else None
 
 
-def _best_of(trial: int, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+def best_of(trial: int, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+    """Return a trial of a sweep as its best one."""
     return Best.of(next(one for one in records if one.number == trial), resolved.optimized)
 
 

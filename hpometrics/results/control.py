@@ -13,7 +13,7 @@ from typing import Any
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed
-from .run_directory import RunDirectory
+from .run_directory import RunDirectory, file_lock
 
 _SECONDS = 0.5
 """The time between two readings of the requests."""
@@ -126,9 +126,7 @@ def stop(home: RunDirectory) -> str:
 
 def _change(home: RunDirectory, change: Callable[[Control], Control]) -> None:
     """Change the requests; those that another process makes at the same time stay."""
-    from filelock import FileLock  # only writers of a directory need it
-
-    with FileLock(home.path / ".control.lock"):
+    with file_lock(home.path / ".control.lock", blocking=True):
         change(Control.read(home)).write(home)
 
 

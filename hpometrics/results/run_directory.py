@@ -177,7 +177,7 @@ class RunDirectory:
     def home_id(self) -> str:
         """Return the id by which the workers of this directory know each other; create it once."""
         path = self.path / ".home"
-        with _file_lock(self.path / ".home.lock", blocking=True):
+        with file_lock(self.path / ".home.lock", blocking=True):
             if not path.exists():
                 write_text(path, os.urandom(8).hex())
         return read_whole(path).decode()
@@ -262,7 +262,7 @@ class RunDirectory:
     def is_led(self) -> bool:
         """Whether a run is at work in it."""
         try:
-            with _file_lock(self._run_lock) if is_regular(self._run_lock) else nullcontext():
+            with file_lock(self._run_lock) if is_regular(self._run_lock) else nullcontext():
                 return False
         except TimeoutError:
             return True
@@ -282,7 +282,7 @@ class RunDirectory:
         if path.is_dir():
             self._check_ours()
             self._quarantine(path)
-        lock = _file_lock(path)
+        lock = file_lock(path)
         try:
             lock.acquire()
         except TimeoutError:
@@ -312,7 +312,7 @@ class RunDirectory:
         locks = chain(self.locks.glob("*"), self.locks.glob(f"{CONFIRM}/*"))
         for path in filter(is_regular, locks):  # nobody can hold another one
             try:
-                with _file_lock(path):
+                with file_lock(path):
                     pass
             except TimeoutError:
                 trial, _, seed_number = path.name.partition("-")
@@ -492,7 +492,7 @@ def _other_engine(before: Resolved, now: Resolved) -> list[Change]:
     return [Change("engine.file", first, second, fatal=False)] if before.home == now.home else []
 
 
-def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:
+def file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:
     """Return a lock that the system frees when its holder dies; a held one raises `TimeoutError`."""
     from filelock import FileLock  # only writers of a directory need it
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
-from .._formatting import terminal_width
 from .._text import printable_lines, slug_of
 from ..config.document import Document
 from ..config.placeholders import fill_environment
@@ -26,7 +25,7 @@ from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
 from .annotation_file import annotated
 from .run_directory import RunDirectory
-from .status import opening, results_text, status_json
+from .status import opening, print_results
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,7 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     resolved, records = annotated(home), home.records()
     if not quiet:
         print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
-    if as_json:
-        text = status_json(home, resolved, records)
-    else:
-        text = results_text(home, resolved, records, terminal_width())
-    print(printable_lines(text), flush=True)
+    print_results(home, resolved, records, as_json)
     return True
 
 

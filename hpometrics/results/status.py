@@ -11,8 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, first_of, number, plural, spread, wrapped_lines
-from .._text import printable
+from .._formatting import duration, first_of, number, plural, spread, terminal_width, wrapped_lines
+from .._text import printable, printable_lines
 from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
@@ -272,6 +272,17 @@ def results_text(
 def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
     """Return the status as JSON text."""
     return json.dumps(status_facts(home, resolved, records), indent=1, allow_nan=False)
+
+
+def print_results(
+    home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], as_json: bool
+) -> None:
+    """Print the results of a sweep as `run` prints them at its end, or its status as JSON."""
+    if as_json:
+        text = status_json(home, resolved, records)
+    else:
+        text = results_text(home, resolved, records, terminal_width())
+    print(printable_lines(text), flush=True)
 
 
 def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:

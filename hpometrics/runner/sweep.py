@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from .._formatting import plural, terminal_width
+from .._formatting import plural
 from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
@@ -33,7 +33,7 @@ from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
 from ..results.run_directory import RunDirectory
 from ..results.stamp import Stamp, question_of
-from ..results.status import Outcome, opening, results_text, status_json, title
+from ..results.status import Outcome, opening, print_results, status_json, title
 from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
 from .command_engine import format_end
@@ -350,11 +350,7 @@ def _conclude(
     if options is not None:
         _report(context)
         if not options.python:
-            if options.as_json:
-                text = status_json(home, resolved, records)
-            else:
-                text = results_text(home, resolved, records, terminal_width())
-            print(printable_lines(text), flush=True)
+            print_results(home, resolved, records, options.as_json)
     return OK
 
 
