@@ -93,20 +93,27 @@ def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
         reserve_slots(study, context)
         if context.over or not has_open_trials(study, context):
             return
-        level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
-        shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
-        _start(context, verbose, level)
-        log, before = logging.getLogger("ray"), logging.getLogger("ray").level
-        log.setLevel(level)
         try:
-            _fit_all(context, study, ownership)
-        except KeyboardInterrupt as interrupt:
-            shutdown()  # first, so that no worker writes after us
+            with _session(context, verbose):
+                _fit_all(context, study, ownership)
+        except KeyboardInterrupt as interrupt:  # after the session, so that no worker writes after us
             _mark_interrupted(context, ownership, interrupt)
             raise
-        finally:
-            shutdown()
-            log.setLevel(before)
+
+
+@contextmanager
+def _session(context: SweepContext, verbose: bool) -> Iterator[None]:
+    """Start Ray or join a cluster, and leave it at the end, unless the caller has started it."""
+    level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
+    shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
+    _start(context, verbose, level)
+    log, before = logging.getLogger("ray"), logging.getLogger("ray").level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        shutdown()
+        log.setLevel(before)
 
 
 def _start(context: SweepContext, verbose: bool, level: int) -> None:
@@ -151,13 +158,8 @@ def cluster_pool(context: SweepContext, verbose: bool = False) -> Iterator[Clust
     Raises:
         ConfigError: no cluster answers, or no machine of it has the resources of a trial.
     """
-    shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
-    with environment(_ENVIRONMENT, LEFT_BY_RAY):
-        _start(context, verbose, logging.INFO if verbose else logging.CRITICAL)
-        try:
-            yield ClusterPool(context)
-        finally:
-            shutdown()
+    with environment(_ENVIRONMENT, LEFT_BY_RAY), _session(context, verbose):
+        yield ClusterPool(context)
 
 
 class ClusterPool:
