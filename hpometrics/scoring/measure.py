@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .._formatting import aligned
@@ -231,7 +232,7 @@ def _update_collections(
         for task, rows in rows_by_task.items():
             read[task] += len(rows)
             try:
-                collections[task].update(**(_select(tensors, rows) if len(rows_by_task) > 1 else tensors))
+                collections[task].update(**(select_rows(tensors, rows) if len(rows_by_task) > 1 else tensors))
             except MetricInputError as err:
                 raise _refusal(err, predictions.table, first, rows, tensors, empty) from err
     if predictions.task is None:
@@ -254,7 +255,7 @@ def _refusal(
 
     def complaint(some: np.ndarray) -> str:
         try:
-            empty.fresh().update(**_select(tensors, some))
+            empty.fresh().update(**select_rows(tensors, some))
         except MetricInputError as err:
             return str(err)
         return ""
@@ -268,12 +269,15 @@ def _refusal(
     return PredictionsError(f"{place}: {_KEYWORD.sub(lambda match: f'{WORDS[match[1]][0]} columns', why)}")
 
 
-def _select(tensors: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
-    """Return the arguments of `update` for some of the rows."""
-    return {
-        name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
-        for name, values in tensors.items()
-    }
+def select_rows(columns: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Return the arguments of `update` for some of the rows; they are arrays, tensors or lists."""
+    return {name: _select(column, rows) for name, column in columns.items()}
+
+
+def _select(column: Any, rows: np.ndarray) -> Any:
+    if isinstance(column, Tensor):
+        return column[torch.from_numpy(rows).to(column.device)]
+    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
 
 
 def _compute(

@@ -28,7 +28,7 @@ from ..selection.model_rows import ModelRows
 from ..selection.two_way import ids_of_rows, numbered
 from .columns import Predictions, missing_column, text_of_label
 from .files import MEMORY, Table, open_table
-from .measure import WEIGHT, open_predictions
+from .measure import WEIGHT, open_predictions, select_rows
 
 ID = "id"
 """The column by which the rows of several files are joined."""
@@ -66,7 +66,7 @@ class PredictionSet:
         chosen = np.asarray(rows, dtype=np.int64)
         return replace(
             self,
-            values={name: _select(column, chosen) for name, column in self.values.items()},
+            values=select_rows(self.values, chosen),
             ids=None if self.ids is None else tuple(self.ids[row] for row in rows),
             clusters=None if self.clusters is None else tuple(self.clusters[row] for row in rows),
         )
@@ -409,9 +409,3 @@ def _first_difference(a: Any, b: Any) -> int | None:
 
 def _array(column: Any) -> NDArray[Any]:
     return column.numpy(force=True) if isinstance(column, Tensor) else np.asarray(column)
-
-
-def _select(column: Any, rows: NDArray[np.int64]) -> Any:
-    if isinstance(column, Tensor):
-        return column[torch.from_numpy(rows).to(column.device)]
-    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
