@@ -17,7 +17,7 @@ from ..exceptions import DirectionError
 from ..space.values import is_number, is_whole
 from .hydra_sweepers import NAMELESS, SPACES, read_ax, read_nevergrad, read_seed, read_trials, typed
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, between, choice, whole_between
+from .terms import Dimension, between, choice, split_fixed, stepped_between, whole_between
 
 TOOL = "Hydra"
 _KEYS = {
@@ -102,13 +102,7 @@ def _kind(top: Section, sweeper: Section) -> str:
     keys = {"optim": "nevergrad", "parametrization": "nevergrad", "ax_config": "ax"}
     named = [name for key, name in keys.items() if key in sweeper.mapping]
     target = str(sweeper.mapping.get("_target_", "")).rpartition(".")[2].removesuffix("Sweeper").lower()
-    entries = top.mapping.get("defaults")
-    chosen = [
-        str(value)
-        for entry in (entries if isinstance(entries, list) else ())
-        for key, value in (entry.items() if isinstance(entry, dict) else ())
-        if _SWEEPER_KEY.fullmatch(key)
-    ]
+    chosen = [*_defaults(top, _SWEEPER_KEY)]
     return next(iter((*named, *([target] if target else ()), *reversed(chosen))), "optuna")
 
 
@@ -118,20 +112,14 @@ def _read_space(sweeper: Section, kind: str) -> tuple[dict[str, Dimension], dict
     own, params = sweeper, sweeper.section("params")
     for key in SPACES.get(kind, "").split(".") if kind in SPACES else ():
         own = own.section(key)
-    found: dict[str, Dimension] = {}
-    for name in own.mapping if kind in SPACES else ():
-        called, dimension = typed(kind, name, own, start)
-        found[called] = dimension
+    dimensions = dict(typed(kind, name, own, start) for name in (own.mapping if kind in SPACES else ()))
     own_names = [
         name for name, value in params.mapping.items() if kind != "optuna" and isinstance(value, dict)
-    ]
-    for name in own_names:  # Nevergrad's scalars stand in params since Hydra 1.4
-        called, dimension = typed(kind, name, params, start)
-        found[called] = dimension
+    ]  # Nevergrad's scalars stand in params since Hydra 1.4
+    dimensions |= dict(typed(kind, name, params, start) for name in own_names)
     plain = {name: value for name, value in params.mapping.items() if name not in own_names}
-    space, fixed = _read_params(Section(plain, params.path, params.notes))
-    fixed = {name: one["value"] for name, one in found.items() if "value" in one} | fixed
-    space = {name: one for name, one in found.items() if "value" not in one} | space
+    others = _read_params(Section(plain, params.path, params.notes))
+    space, fixed = split_fixed([*dimensions.items(), *others])
     fixed = {name: value for name, value in fixed.items() if name not in space}
     return space, fixed, {name: value for name, value in start.items() if name in space}
 
@@ -159,10 +147,7 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
     """Return the sampler with its options, and the seed."""
     section = sweeper.section("sampler")
     target = str(section.mapping.get("_target_", "")).rpartition(".")[2].removesuffix("Sampler").lower()
-    defaults = [
-        *_default_samplers(top.mapping.get("defaults")),
-        *_default_samplers(sweeper.mapping.get("defaults")),
-    ]
+    defaults = [*_defaults(top, _SAMPLER_KEY), *_defaults(sweeper, _SAMPLER_KEY)]
     name = target or (defaults or ["tpe"])[-1]
     if name not in _SAMPLERS:
         section.remark("_target_", f"{name} is not available here; the import writes tpe")
@@ -177,11 +162,12 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
     return {ours: options} if options and ours != "grid" else ours, read_seed(section, "seed")
 
 
-def _default_samplers(defaults: Any) -> Iterator[str]:
-    """Yield the samplers that a defaults list chooses."""
-    for entry in defaults if isinstance(defaults, list) else ():
+def _defaults(section: Section, group: re.Pattern[str]) -> Iterator[str]:
+    """Yield the names that the defaults list of a section chooses in a group."""
+    entries = section.mapping.get("defaults")
+    for entry in entries if isinstance(entries, list) else ():
         for key, value in entry.items() if isinstance(entry, dict) else ():
-            if _SAMPLER_KEY.fullmatch(key):
+            if group.fullmatch(key):
                 yield str(value)
 
 
@@ -207,29 +193,20 @@ def _budget(sweeper: Section) -> dict[str, int]:
     return {"trials": trials, **({"failures": 1} if rate == 0 else {})}
 
 
-def _read_params(params: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
-    """Return what varies, and the values of what does not."""
-    space: dict[str, Dimension] = {}
-    fixed: dict[str, Any] = {}
+def _read_params(params: Section) -> Iterator[tuple[str, Dimension]]:
+    """Yield the params of the grammar, each with its dimension."""
     for name, value in params.mapping.items():
         if name.startswith("~"):
             params.remark(name, "dropped: delete the key in the config of the application")
             continue
         try:
             sweep = _read_sweep(value) if isinstance(value, str) else None
-            called, dimension = (
-                (name, {"value": _element(value) if isinstance(value, str) else value})
-                if sweep is None
-                else _dimension(name, sweep, params)
-            )
+            if sweep is not None:
+                yield _dimension(name, sweep, params)
+            else:
+                yield name, {"value": _element(value) if isinstance(value, str) else value}
         except (_GrammarError, ScalarError, SweepFileError) as err:
             params.notes.add_error((*params.path, name), str(err).splitlines()[0])
-            continue
-        if "value" in dimension:
-            fixed[called] = dimension["value"]
-        else:
-            space[called] = dimension
-    return space, fixed
 
 
 @dataclass(frozen=True)
@@ -331,9 +308,7 @@ def _dimension(name: str, sweep: _Sweep, params: Section) -> tuple[str, Dimensio
         return choice(name, _values(*sweep.values), params, name)
     if is_int:
         return name, whole_between(low, high, is_log, *steps)
-    if steps and steps[0] <= high - low:
-        return name, {"float": [float(low), float(high)], "step": float(steps[0])}
-    return name, {"value": float(low)} if steps else between(low, high, is_log)
+    return name, stepped_between(low, high, *steps) if steps else between(low, high, is_log)
 
 
 def _values(start: Any, stop: Any, step: Any) -> list[Any]:

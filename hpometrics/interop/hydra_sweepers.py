@@ -7,7 +7,7 @@ from typing import Any
 
 from ..space.values import is_number, is_whole
 from .notes import Section
-from .terms import Dimension, between, choice, normal, whole_between
+from .terms import Dimension, between, choice, normal, stepped_between, whole_between
 
 SPACES = {"optuna": "search_space", "nevergrad": "parametrization", "ax": "ax_config.params"}
 """The section of each sweeper that older files have in place of `params`."""
@@ -56,9 +56,7 @@ def _optuna_dimension(name: str, section: Section) -> tuple[str, Dimension]:
     elif step is not None and (not is_number(step) or step <= 0):
         section.notes.add_error((*section.path, "step"), f"expected a number above 0, got {step!r}")
     elif step is not None and kind == "float":
-        if step > high - low:
-            return name, {"value": float(low)}
-        return name, {"float": [float(low), float(high)], "step": float(step)}
+        return name, stepped_between(low, high, step)
     if kind == "int":
         return name, whole_between(low, high, is_log, 1 if is_log or step is None else int(step) or 1)
     return name, between(low, high, is_log)

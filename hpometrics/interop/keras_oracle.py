@@ -8,7 +8,7 @@ from typing import Any
 from ..space.values import is_number, is_whole
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import TARGET, WRITTEN
-from .terms import Dimension, between, choice, whole_between
+from .terms import Dimension, between, choice, split_fixed, stepped_between, whole_between
 
 TOOL = "KerasTuner"
 _TRIALS = 20
@@ -83,8 +83,7 @@ def _budget(top: Section) -> dict[str, int]:
 
 def _read_space(top: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
     """Return what varies, and the values of what does not; of equal names the first counts."""
-    space: dict[str, Dimension] = {}
-    fixed: dict[str, Any] = {}
+    dimensions: list[tuple[str, Dimension]] = []
     conditions: dict[str, dict[str, Any]] = {}
     front = ("hyperparameters", "space")
     entries = top.section("hyperparameters").mapping.get("space")
@@ -98,12 +97,9 @@ def _read_space(top: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
         if name in conditions:
             section.remark("name", f"dropped: the space already has {name} under another condition")
             continue
-        called, dimension = _dimension(kind, name, section)
+        dimensions.append(_dimension(kind, name, section))
         conditions[name] = _conditions(section)
-        if "value" in dimension:
-            fixed[called] = dimension["value"]
-        else:
-            space[called] = dimension
+    space, fixed = split_fixed(dimensions)
     for name, when in conditions.items():
         _add_condition(name, when, space, fixed, top)
     return space, fixed
@@ -146,9 +142,7 @@ def _range(is_int: bool, name: str, section: Section) -> tuple[str, Dimension]:
         return _factors(is_int, name, section, low, high, step)
     if is_int:
         return name, whole_between(low, high, step=int(step))
-    if step > high - low:
-        return name, {"value": float(low)}
-    return name, {"float": [float(low), float(high)], "step": float(step)}
+    return name, stepped_between(low, high, step)
 
 
 def _factors(

@@ -27,6 +27,7 @@ from .terms import (
     duration,
     normal,
     read_goal,
+    split_fixed,
     stepped,
     whole_between,
 )
@@ -322,8 +323,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
 
 def _read_model(model: Section, is_grid: bool) -> tuple[dict[str, Dimension], dict[str, Any]]:
     """Return what varies of a model, and what does not; a list may begin with its distribution."""
-    space: dict[str, Dimension] = {}
-    fixed: dict[str, Any] = {}
+    dimensions: list[tuple[str, Dimension]] = []
     for name, value in model.mapping.items():
         if name in ("meta", "optimization", "early_stopping"):
             continue
@@ -337,16 +337,15 @@ def _read_model(model: Section, is_grid: bool) -> tuple[dict[str, Dimension], di
                     (*model.path, name), f"a grid needs options, not {kind}; set another strategy"
                 )
             dimension = DISTRIBUTIONS[kind](_with_names(kind, options[1:], model, name))
-            (fixed if "value" in dimension else space)[name] = dimension.get("value", dimension)
+            dimensions.append((name, dimension))
             continue
         if len(options) == 1:
-            fixed[name] = options[0]
+            dimensions.append((name, {"value": options[0]}))
         elif options:
-            called, dimension = choice(name, options, model, name)
-            space[called] = dimension
+            dimensions.append(choice(name, options, model, name))
         else:
             model.notes.add_error((*model.path, name), "expected options, got an empty list")
-    return space, fixed
+    return split_fixed(dimensions)
 
 
 def _with_names(kind: str, arguments: list[Any], section: Section, name: str) -> Section:

@@ -14,7 +14,7 @@ from ..config.yaml_text import ScalarError, read_plain
 from ..space.values import is_number
 from .notes import ConvertedSweep, Notes, Section
 from .ray_config import DISTRIBUTIONS, TARGET, WRITTEN
-from .terms import Dimension, between, choice, powers_of_e
+from .terms import Dimension, between, choice, powers_of_e, split_fixed
 
 TOOL = "RecBole"
 _LINE = re.compile(r"(?P<name>\S+)[ \t]+(?P<kind>choice|uniform|quniform|loguniform)[ \t]+(?P<value>\S.*)")
@@ -37,12 +37,11 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
     """
     document = Document(source, text)
     notes = Notes(document)
-    space: dict[str, Dimension] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        for called, dimension in _read_line(line.strip(), Mark(source, number, 1), notes):
-            space[called] = dimension
-    fixed = {name: one["value"] for name, one in space.items() if "value" in one}
-    space = {name: one for name, one in space.items() if name not in fixed}
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    dimensions = dict(
+        one for number, line in lines for one in _read_line(line, Mark(source, number, 1), notes)
+    )
+    space, fixed = split_fixed(dimensions.items())
     is_grid = all("choice" in one for one in space.values())
     if not (space or notes.errors):
         notes.add_error((), "needs a param to search")

@@ -17,6 +17,7 @@ from ..exceptions import HpometricsError
 from ..metrics.registry.index import alias_meaning, entries_of
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
+from ..space.draws import format_label
 from ..space.values import is_scalar, is_whole
 from .notes import Number, Section
 
@@ -111,9 +112,21 @@ def choice(
         return name, {"choice": values, **how}
     called = f"{name}_choice"
     section.remark(key, f"a choice among lists or mappings becomes a choice of bundles, {called}")
-    labels = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    labels = map(format_label, values)
     bundles = {label: {name: value} for label, value in zip(labels, values, strict=True)}
     return called, {"choice": bundles, **how}
+
+
+def split_fixed(dimensions: Iterable[tuple[str, Dimension]]) -> tuple[dict[str, Dimension], dict[str, Any]]:
+    """Return the dimensions that vary, and the values of those that do not."""
+    space: dict[str, Dimension] = {}
+    fixed: dict[str, Any] = {}
+    for name, dimension in dimensions:
+        if "value" in dimension:
+            fixed[name] = dimension["value"]
+        else:
+            space[name] = dimension
+    return space, fixed
 
 
 def mappings(options: Iterable[Mapping[str, Any]]) -> tuple[str, Dimension]:
@@ -136,6 +149,13 @@ def whole_between(low: Number, high: Number, log: bool = False, step: int = 1) -
         return {"value": first}
     how: Dimension = {**({"log": True} if log else {}), **({} if step == 1 else {"step": step})}
     return {"int": [first, last], **how}
+
+
+def stepped_between(low: Number, high: Number, step: Number) -> Dimension:
+    """Return the real numbers at equal steps from the lower bound; one number becomes its value."""
+    if step > high - low:
+        return {"value": float(low)}
+    return {"float": [float(low), float(high)], "step": float(step)}
 
 
 def normal(mean: Number, deviation: Number, log: bool = False, step: Number | None = None) -> Dimension:

@@ -19,6 +19,7 @@ from .terms import (
     normal,
     powers_of_e,
     read_goal,
+    split_fixed,
     stepped,
     whole_between,
 )
@@ -208,8 +209,8 @@ def read_parameters(parameters: Section) -> tuple[dict[str, Dimension], dict[str
             space[called] = dimension
         else:
             fixed[name] = value
-    moved = {name: dimension["value"] for name, dimension in space.items() if "value" in dimension}
-    return {name: one for name, one in space.items() if name not in moved}, fixed | moved
+    space, constant = split_fixed(space.items())
+    return space, fixed | constant
 
 
 def _flat(parameters: Section, front: str = "") -> Iterator[tuple[str, Any]]:
