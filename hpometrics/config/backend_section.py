@@ -21,6 +21,7 @@ from .._imports import environment
 from .._redaction import redacted
 from ..backends.storage_url import MEMORY, check_driver, known_url, redact_storage
 from ..exceptions import ConfigError, HpometricsError
+from ..space.values import is_whole
 from .document import Path
 from .fields import Directory, Duration, Params, StorageForm, Strict, nothing_by_name, wrong
 
@@ -51,7 +52,7 @@ def _check_form(value: Any) -> Any:
     if not isinstance(value, list) or not value:
         raise wrong(f"expected auto, all, or a list of GPUs such as [0, 1], got {value!r}")
     for one in value:
-        number = isinstance(one, int) and not isinstance(one, bool) and one >= 0
+        number = is_whole(one) and one >= 0
         if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):
             raise wrong(f"{one!r} is not a GPU; write its number, or its id from nvidia-smi -L")
     if len(set(map(str, value))) < len(value):

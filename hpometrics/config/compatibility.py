@@ -41,6 +41,7 @@ from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..selection.confirm_settings import LUCK
 from ..selection.rules import DOMINANCE, WITHIN_ERROR
 from ..space.space import Space, mutable
+from ..space.values import is_whole
 from .document import Document, Path
 from .fields import Plugin
 from .models import Draft
@@ -142,7 +143,7 @@ def _check_replay(config: Draft, pruner: Plugin) -> Notes:
             path,
             f"run of {REPLAY} must be the directory of a sweep with pbt or pb2, as in runs/pbt, got {run!r}",
         )
-    if trial is not None and (isinstance(trial, bool) or not isinstance(trial, int)):
+    if trial is not None and not is_whole(trial):
         yield (
             path,
             f"trial of {REPLAY} must be a trial number, as in 3, or be left out for the best; got {trial!r}",

@@ -28,6 +28,7 @@ from ..exceptions import ConfigError
 from ..records.remote_copy import url_problem
 from ..selection.confirm_settings import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES, CostUnit
+from ..space.values import is_whole
 from .dimension_models import SpaceForm
 from .engine_section import Engine
 from .fields import (
@@ -90,7 +91,7 @@ ExamplesForm = Annotated[
 
 
 def _check_pick(value: Any) -> Any:
-    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    number = is_whole(value) and value >= 0
     if not number and value not in RULES:
         raise wrong(f"expected {', '.join(RULES)} or the number of a trial, got {value!r}")
     return value

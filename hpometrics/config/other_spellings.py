@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..space.values import is_number
 from .yaml_text import flow_yaml
 
 _LOW = ("min", "lower", "low", "min_value")
@@ -53,9 +54,9 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
     if isinstance(options, list):
         return _line("choice", options, weights=value.get("probabilities"))
     mean, deviation = _first(value, ("mu", "mean", "loc")), _first(value, ("sigma", "sd", "std", "scale"))
-    if _is_number(mean) and _is_number(deviation):
+    if is_number(mean) and is_number(deviation):
         return _line("normal", [mean, deviation], log="log" in kind, step=step)
-    if not (_is_number(low) and _is_number(high)):
+    if not (is_number(low) and is_number(high)):
         return None
     if kind.removeprefix("q_") == "log_uniform":  # W&B's, whose bounds are exponents
         low, high = math.exp(min(low, 700)), math.exp(min(high, 700))
@@ -278,7 +279,7 @@ _HYPEROPT: Mapping[str, Callable[..., str | None]] = {
 
 
 def _range(low: Any, high: Any, kind: str, *, log: bool, step: Any) -> str | None:
-    if not (_is_number(low) and _is_number(high)):
+    if not (is_number(low) and is_number(high)):
         return None
     whole = all(isinstance(fact, int) for fact in (low, high, step) if fact is not None)
     return _line(kind or ("int" if whole else "float"), [low, high], log=log, step=step)
@@ -292,7 +293,3 @@ def _line(kind: str, value: Any, *, log: bool = False, step: Any = None, weights
 
 def _first(value: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((value[name] for name in names if name in value), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, ConstraintError
+from ..space.values import is_number, is_whole
 
 if TYPE_CHECKING:  # reading a sweep file needs no records
     from ..records.trial_record import EpochRecord, Reading, TrialRecord
@@ -142,7 +143,7 @@ SECONDS = CostUnit()
 
 def is_amount(value: Any) -> bool:
     """Check whether a value is a finite number above 0."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_number(value) and value > 0
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ class DominanceRule:
             raise ConfigError(f"percentile must be above 0 and at most 100, got {self.percentile!r}")
         for name, least in (("warmup", 0), ("min_trials", 1), ("interval", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if not is_whole(value) or value < least:
                 raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
     def stops(

@@ -27,6 +27,7 @@ from ..records.trial_record import (
     number_in,
     place_text,
 )
+from ..space.values import is_whole
 from .rules import CHEAPEST, SECONDS, WITHIN_ERROR, At, CostUnit, Pick, violation
 
 Objectives = Sequence[Direction]
@@ -454,11 +455,11 @@ def _of_front(
         points = [record.scores(optimized) for record in by_number]
         return by_number[knee_of(points, list(optimized.values()))]
     for record in front:
-        if not isinstance(pick, bool) and record.number == pick:
+        if is_whole(pick) and record.number == pick:
             return record
     if pick == "best":
         head = f"{' and '.join(optimized)} have no single best trial"
-    elif isinstance(pick, int) and not isinstance(pick, bool):
+    elif is_whole(pick):
         head = f"trial {pick} is not on the front"
     else:
         head = f"with several objectives, pick must be knee or a trial of the front, got {pick!r}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..direction import Direction
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in
+from ..space.values import is_whole
 from .rules import SECONDS, At, Constraint, CostUnit, violation_of
 from .selection import Picker
 
@@ -39,7 +40,7 @@ class TrialAttempts:
     def __post_init__(self) -> None:
         for name, least in (("repeats", 1), ("retries", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if not is_whole(value) or value < least:
                 raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
     def after(self, trial: TrialRecord | None, run: TrialRecord) -> TrialRecord:

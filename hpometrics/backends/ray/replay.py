@@ -21,6 +21,7 @@ from ...records.epoch_log import read_epochs, read_trial
 from ...records.schedule import Change, Schedule, read_schedule
 from ...records.trial_record import Exploit
 from ...run.reporter import Pause
+from ...space.values import is_whole
 from .reporter import TuneReporter, checkpoint_of
 
 
@@ -56,7 +57,7 @@ class Replay(FIFOScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         if not isinstance(run, (str, Path)):
             raise ConfigError(f"run must be the directory of a search, as in runs/pbt, got {run!r}")
-        if isinstance(trial, bool) or not isinstance(trial, (int, type(None))):
+        if trial is not None and not is_whole(trial):
             raise ConfigError(f"trial must be a trial number, as in 3, got {trial!r}")
         self.read = partial(read_schedule, Path(run), trial, metric, direction)
 

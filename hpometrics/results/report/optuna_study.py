@@ -19,6 +19,7 @@ from ...config.yaml_text import format_exact
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
+from ...space.values import is_number
 from ..manifest import Resolved
 
 _ANY_ENGINE = "engine:train"  # a sweep has an engine; its space is the same for all but those of a choice
@@ -101,7 +102,7 @@ def _by_name(distribution: BaseDistribution) -> BaseDistribution:
     """Return choices as texts, null and "1" among them; numbers alone stay numbers, in their order."""
     if not isinstance(distribution, CategoricalDistribution):
         return distribution
-    if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in distribution.choices):
+    if all(map(is_number, distribution.choices)):
         return distribution
     return CategoricalDistribution([format_exact(one) for one in distribution.choices])
 
