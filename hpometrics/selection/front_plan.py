@@ -14,7 +14,7 @@ from .confirm_settings import LEAST_SEEDS
 from .confirmation import ConfirmationRecord, Contender
 from .confirmation_plan import Next, broken_bounds, failure_of
 from .front_confirmation import FrontConfirmation, FrontMember
-from .selection import front_of, front_trials, knee_of, scaled
+from .selection import front_of, front_trials, knee_of, scaled_points
 from .two_way import TwoWay
 
 Values = Mapping[str, Sequence[float]]
@@ -34,16 +34,12 @@ def front_contenders(
         optimized: the objectives by name.
         top: the most trials.
     """
-    front, directions = front_trials(records, optimized), list(optimized.values())
+    front = front_trials(records, optimized)
     if not front:
         return [], []
     points = [record.scores(optimized) for record in front]
-    columns = [
-        scaled(values, direction)
-        for values, direction in zip(zip(*points, strict=True), directions, strict=True)
-    ]
-    scores = list(zip(*columns, strict=True))
-    chosen = list(dict.fromkeys(column.index(0.0) for column in columns))[:top]
+    scores = scaled_points(points, list(optimized.values()))
+    chosen = list(dict.fromkeys(column.index(0.0) for column in zip(*scores, strict=True)))[:top]
     while len(chosen) < min(top, len(front)):
         rest = [place for place in range(len(front)) if place not in chosen]
         chosen.append(

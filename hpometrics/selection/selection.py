@@ -402,14 +402,16 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     >>> knee_of([(0.9, 8.0), (0.8, 2.0), (0.4, 0.0)], [Direction.MAXIMIZE, Direction.MINIMIZE])
     1
     """
-    columns = [
-        scaled(values, direction)
-        for values, direction in zip(zip(*front, strict=True), objectives, strict=True)
-    ]
-    return MINIMIZE.best_index(math.fsum(point) for point in zip(*columns, strict=True))
+    return MINIMIZE.best_index(map(math.fsum, scaled_points(front, objectives)))
 
 
-def scaled(values: Sequence[float], direction: Direction) -> list[float]:
+def scaled_points(front: Sequence[Point], objectives: Objectives) -> list[tuple[float, ...]]:
+    """Scale each value of the points of a front to 0 at the best and 1 at the worst of its objective."""
+    columns = [_scaled(values, one) for values, one in zip(zip(*front, strict=True), objectives, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def _scaled(values: Sequence[float], direction: Direction) -> list[float]:
     """Scale values of a front to 0 at the best and 1 at the worst; values that are all the same are 0."""
     ordered = sorted(values, key=direction.sort_key)
     best, worst = ordered[0] / 2, ordered[-1] / 2  # halves, so that no difference overflows
