@@ -143,9 +143,8 @@ def _reads(measure: Measure) -> str:
 
 def _plugins_text(plan: Plan) -> str:
     """Return the modules of metrics, and the names that only their import can judge."""
-    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
     names = [one.name for one in (*plan.objectives, *plan.track) if one.unknown]
-    hints = (suggest_value(name, (), output) for name in names)
+    hints = (_suggest(name, (), plan) for name in names)
     may = [f"{name}{hint and f' ({hint[1:]})'}" for name, hint in zip(names, hints, strict=True)]
     judged = f"; may register {' and '.join(may)}" if names else ""
     return f"{' '.join(plan.config.plugins)}   imported by run alone{judged}"
@@ -155,10 +154,15 @@ def _near_name(measure: Measure, plan: Plan) -> str:
     """Return the nearest metric name: a value that no engine reports makes every trial infeasible."""
     if not measure.reported:
         return ""
-    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
     names = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
-    near = suggest_value(measure.name, names, output)
+    near = _suggest(measure.name, names, plan)
     return f", as no metric has that name.{near}" if near else ""
+
+
+def _suggest(name: str, names: Sequence[str], plan: Plan) -> str:
+    """Return the hint at the name nearest to one, among the metrics of the output of a plan and others."""
+    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
+    return suggest_value(name, names, output)
 
 
 def _space_text(plan: Plan) -> str:

@@ -238,7 +238,7 @@ def draw_verdict(
 def _others(source: Source) -> tuple[TrialInterval, ...]:
     """Return the trials that rank third to tenth, of which enough is stored, with their intervals."""
     sides = []
-    for side in _sides(source.records, source.resolved, LISTED)[2:]:
+    for side in leading_sides(source.records, source.resolved, LISTED)[2:]:
         try:
             stored = _StoredModel.read(source, side, f"trial {side.trial}")
             interval = stored.rows()[0].interval(1 - LEVEL, stored.rescorer.scale)
@@ -341,11 +341,11 @@ class _StoredModel(NamedTuple):
 
 def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Significance:
     """Return the two trials that rank first, without intervals."""
-    sides = _sides(records, resolved, 2)
+    sides = leading_sides(records, resolved, 2)
     return Significance(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
 
 
-def _sides(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialInterval]:
+def leading_sides(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialInterval]:
     """Return the trials that rank first, without intervals."""
     complete = [record for record in records if record.state is TrialState.COMPLETE]
     return [

@@ -216,15 +216,36 @@ def _edge_marks(
             symbols.append("triangle-right" if value == dot.value else worse)
             places.append((x, value))
             outside.append(dot)
-    marker = {"symbol": symbols, "size": 9, "color": ORANGE}
-    trace = _dots(outside, f"beyond the axis ({len(outside)})", marker)
-    ends = {
-        "x": [x for x, _ in places],
-        "y": [y for _, y in places],
-        "customdata": [dot.x for dot in outside],
-    }
-    hover = "%{text}, %{customdata}<extra></extra>"
-    return {**trace, **ends, "hovertemplate": hover, "meta": OUTSIDE, "cliponaxis": False}
+    return beyond(
+        [x for x, _ in places],
+        [y for _, y in places],
+        symbols,
+        [f"trial {dot.number}: {dot.value:.6g}" for dot in outside],
+        "%{text}, %{customdata}<extra></extra>",
+        customdata=[dot.x for dot in outside],
+    )
+
+
+def beyond(
+    x: Sequence[Any],
+    y: Sequence[Any],
+    symbols: str | Sequence[str],
+    texts: Sequence[str],
+    hover: str,
+    **facts: Any,
+) -> Trace:
+    """Return triangles at the edge of an axis for trials whose values are beyond it."""
+    return scatter(
+        x,
+        y,
+        f"beyond the axis ({len(texts)})",
+        text=texts,
+        marker={"symbol": symbols, "size": 9, "color": ORANGE},
+        hovertemplate=hover,
+        meta=OUTSIDE,
+        cliponaxis=False,
+        **facts,
+    )
 
 
 def data_rows(drawn: Mapping[str, Any]) -> list[list[str]]:

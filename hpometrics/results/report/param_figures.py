@@ -26,12 +26,11 @@ from .drawing import (
     GREEN,
     GRID,
     MOST,
-    ORANGE,
-    OUTSIDE,
     STAR,
     Dot,
     Figure,
     Trace,
+    beyond,
     drawing,
     outside_remark,
     scatter,
@@ -222,14 +221,12 @@ def _parts(
 def _beyond(outside: Sequence[FrozenTrial], metric: str, direction: Direction) -> Trace:
     """Return triangles at the worse end of the metric's axis for trials whose lines begin beyond it."""
     down = direction is Direction.MAXIMIZE
-    return scatter(
+    return beyond(
         [metric] * len(outside),
         [0.0 if down else 1.0] * len(outside),
-        f"beyond the axis ({len(outside)})",
-        text=[f"trial {trial.number}: {trial.value:.6g}" for trial in outside],
-        marker={"symbol": "triangle-down" if down else "triangle-up", "size": 9, "color": ORANGE},
-        hovertemplate="%{text}<extra></extra>",
-        meta=OUTSIDE,
+        "triangle-down" if down else "triangle-up",
+        [f"trial {trial.number}: {trial.value:.6g}" for trial in outside],
+        "%{text}<extra></extra>",
     )
 
 

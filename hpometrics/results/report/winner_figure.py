@@ -8,21 +8,19 @@ from typing import Any
 
 from ..._formatting import format_p, plural
 from ...direction import Direction
-from ...records.trial_record import TrialRecord, TrialState
+from ...records.trial_record import TrialRecord
 from ...selection.confirmation import Confirmation, Standing
 from ...selection.intervals import Interval, Significance
-from ...selection.selection import ranked
 from ..manifest import Resolved
-from ..verdict import LISTED
+from ..verdict import LISTED, leading_sides
 from .drawing import (
     BLUE,
     GRAY,
     GREEN,
-    ORANGE,
-    OUTSIDE,
     RED,
     Figure,
     Trace,
+    beyond,
     drawing,
     outside_remark,
     scatter,
@@ -49,11 +47,10 @@ def leaders_figure(
         verdict: the verdict on the search.
         best: the number of the winner.
     """
-    complete = [record for record in records if record.state is TrialState.COMPLETE]
     leaders = [
-        (record.number, record.value, verdict.intervals.get((record.number, record.epoch)))
-        for record in ranked(complete, resolved.direction)[:LISTED]
-        if record.value is not None and record.epoch is not None and math.isfinite(record.value)
+        (side.trial, side.value, verdict.intervals.get((side.trial, side.epoch)))
+        for side in leading_sides(records, resolved, LISTED)
+        if math.isfinite(side.value)
     ]
     names = [f"trial {number}" for number, *_ in leaders]
     data = []
@@ -101,19 +98,12 @@ def leaders_figure(
 def _beyond(outside: Sequence[tuple[int, float]], span: tuple[float, float]) -> Trace:
     """Return triangles at the edge of an axis for trials whose values are beyond it."""
     below = [value < span[0] for _, value in outside]
-    return scatter(
+    return beyond(
         [span[0] if low else span[1] for low in below],
         [f"trial {number}" for number, _ in outside],
-        f"beyond the axis ({len(outside)})",
-        text=[f"{value:.6g}" for _, value in outside],
-        marker={
-            "symbol": ["triangle-left" if low else "triangle-right" for low in below],
-            "size": 9,
-            "color": ORANGE,
-        },
-        hovertemplate="%{y}: %{text}<extra></extra>",
-        meta=OUTSIDE,
-        cliponaxis=False,
+        ["triangle-left" if low else "triangle-right" for low in below],
+        [f"{value:.6g}" for _, value in outside],
+        "%{y}: %{text}<extra></extra>",
     )
 
 
