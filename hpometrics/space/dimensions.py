@@ -58,9 +58,7 @@ class Float:
         step: float | None = None,
         when: When | None = None,
     ) -> None:
-        for name, value in (("low", low), ("high", high), ("step", step)):
-            if value is not None and not is_number(value):
-                raise SpaceError(f"{name} must be a finite number, got {format_value(value)}")
+        _check_finite(low=low, high=high, step=step)
         _check_range(low, high, log, step)
         exact = None if step is None else float(step)
         _fill(
@@ -212,9 +210,7 @@ class Normal:
         step: float | None = None,
         when: When | None = None,
     ) -> None:
-        for name, value in (("mean", mean), ("deviation", deviation), ("step", step)):
-            if value is not None and not is_number(value):
-                raise SpaceError(f"{name} must be a finite number, got {format_value(value)}")
+        _check_finite(mean=mean, deviation=deviation, step=step)
         if not isinstance(log, bool):
             raise SpaceError(f"log must be true or false, got {format_value(log)}")
         if deviation <= 0:
@@ -393,6 +389,12 @@ class Value:
 
 
 Dimension = Float | Int | Normal | Choice | Value
+
+
+def _check_finite(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not is_number(value):
+            raise SpaceError(f"{name} must be a finite number, got {format_value(value)}")
 
 
 def _check_range(low: float, high: float, log: object, step: float | None) -> None:
