@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from .console import NOTHING_FINITE, report_errors, show
+from .console import NOTHING_FINITE, show
 from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL, Command
 
 if TYPE_CHECKING:
@@ -154,17 +154,16 @@ def compare(models: tuple[str, ...], fail_if_worse: bool, as_json: bool, **optio
     and p from Wilcoxon's signed-rank test. Several metrics or strata are corrected by Holm.
     """
     request = _Request(**options)
-    with report_errors():
-        trials = _two_trials(models)
-        directories = [Path(model) for model in models if Path(model).is_dir()]
-        if trials is not None:
-            if not _compare_users(Path(models[0]), trials, request, fail_if_worse, as_json):
-                pair = [f"{models[0]}:{trial}" for trial in trials]
-                _compare_models(pair, request, fail_if_worse, as_json)
-        elif len(directories) < len(models) or request.is_of_rows or fail_if_worse:
-            _compare_models(models, request, fail_if_worse, as_json)
-        else:
-            _compare_sweeps(directories, request, as_json)
+    trials = _two_trials(models)
+    directories = [Path(model) for model in models if Path(model).is_dir()]
+    if trials is not None:
+        if not _compare_users(Path(models[0]), trials, request, fail_if_worse, as_json):
+            pair = [f"{models[0]}:{trial}" for trial in trials]
+            _compare_models(pair, request, fail_if_worse, as_json)
+    elif len(directories) < len(models) or request.is_of_rows or fail_if_worse:
+        _compare_models(models, request, fail_if_worse, as_json)
+    else:
+        _compare_sweeps(directories, request, as_json)
 
 
 def _two_trials(models: tuple[str, ...]) -> tuple[int, int] | None:

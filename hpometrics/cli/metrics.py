@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .._formatting import terminal_width
-from .console import report_errors, show
+from .console import show
 from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, Command, Group, output_format
 
 
@@ -19,11 +19,10 @@ def schema(output: Path | None) -> None:
     from ..config.json_schema import json_schema
 
     text = json.dumps(json_schema(), indent=1) + "\n"
-    with report_errors():
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            output.write_text(text, encoding="utf8")
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf8")
 
 
 @click.command(
@@ -77,12 +76,11 @@ def measure(
     probability_0 and so on, or in columns named by label; logits likewise. A set has target_LABEL. Texts have
     reference, or reference_0 and so on. sample_weight and task are optional.
     """
-    with report_errors():
-        from ..metrics.registry.names import split_names
-        from ..scoring import measure_file, report
+    from ..metrics.registry.names import split_names
+    from ..scoring import measure_file, report
 
-        measured = measure_file(file, output, split_names(names), weights=weights, by=by, memory=memory)
-        show(report(measured, output_format(form, as_json)))
+    measured = measure_file(file, output, split_names(names), weights=weights, by=by, memory=memory)
+    show(report(measured, output_format(form, as_json)))
 
 
 @click.group(cls=Group, examples=("metrics list --feature binary", "metrics show roc_auc"))
@@ -108,14 +106,13 @@ def list_metrics(
     feature: str | None, inputs: str | None, direction: str | None, family: str | None, as_json: bool
 ) -> None:
     """List metrics with direction, inputs and meaning."""
-    with report_errors():
-        from .metric_list import Filter, metrics_json, metrics_table
-        from .metric_pages import diagnostics_table
+    from .metric_list import Filter, metrics_json, metrics_table
+    from .metric_pages import diagnostics_table
 
-        selection = Filter(feature, inputs, direction, family)
-        show(metrics_json(selection) if as_json else metrics_table(selection, terminal_width()))
-        if selection == Filter() and not as_json:
-            show(f"\n{diagnostics_table(terminal_width())}")
+    selection = Filter(feature, inputs, direction, family)
+    show(metrics_json(selection) if as_json else metrics_table(selection, terminal_width()))
+    if selection == Filter() and not as_json:
+        show(f"\n{diagnostics_table(terminal_width())}")
 
 
 @metrics.command("show", examples=("metrics show ndcg", "metrics show calibration --feature binary"))
@@ -128,8 +125,7 @@ def show_metric(name: str, feature: str | None, as_json: bool) -> None:
     The page also has the evidence for its direction, and its use. For a group, such as calibration or
     default, show its metrics for each output.
     """
-    with report_errors():
-        from .metric_pages import metric_json, metric_text
+    from .metric_pages import metric_json, metric_text
 
-        text = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
-        show(text)
+    text = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+    show(text)

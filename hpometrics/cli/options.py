@@ -9,12 +9,14 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from .console import report_errors
+
 NameProvider = Callable[[], Mapping[str, str]]
 """A function that returns names, each with its meaning."""
 
 
 class Command(click.Command):
-    """A command whose help page ends with examples.
+    """A command whose help page ends with examples, and whose errors have exit codes.
 
     Args:
         arguments: the positional arguments of `click.Command`.
@@ -25,6 +27,11 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **facts: Any) -> None:
         super().__init__(*arguments, **facts)
         self.examples = examples
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of this package ends it with a message and an exit code."""
+        with report_errors(ctx.params.get("verbose", False)):
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples as the last section, one to a line."""

@@ -14,7 +14,7 @@ import click
 from .._formatting import terminal_width, wrapped_lines
 from ..backends.registry import backends_of
 from ..runner.signals import check_posix
-from .console import NOTHING_FINITE, report_errors, show
+from .console import NOTHING_FINITE, show
 from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, Command, output_format
 
 Printer = Callable[[str], object]
@@ -82,21 +82,20 @@ def best(
     Exit code 3: no trial is complete, or none is feasible. In the second case --json names the trial that
     breaks the constraints least, with "feasible": false and its violations.
     """
-    with report_errors():
-        form = output_format(form, as_json)
-        _check_alone(count, form, level, pick)
-        from ..results.best import NoneFeasible, best_text
-        from ..selection.rules import read_pick
+    form = output_format(form, as_json)
+    _check_alone(count, form, level, pick)
+    from ..results.best import NoneFeasible, best_text
+    from ..selection.rules import read_pick
 
-        rule = None if pick is None else read_pick(pick)
-        try:
-            text = best_text(directory, form, metric, at, level, rule, count)
-            is_prose = form == "text" and count is None
-            show(wrapped_lines(text, terminal_width()) if is_prose else text)
-        except NoneFeasible as err:
-            if form in ("yaml", "json"):
-                show(err.format_facts(form, listed=count is not None))
-            raise
+    rule = None if pick is None else read_pick(pick)
+    try:
+        text = best_text(directory, form, metric, at, level, rule, count)
+        is_prose = form == "text" and count is None
+        show(wrapped_lines(text, terminal_width()) if is_prose else text)
+    except NoneFeasible as err:
+        if form in ("yaml", "json"):
+            show(err.format_facts(form, listed=count is not None))
+        raise
 
 
 def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
@@ -134,29 +133,28 @@ def replay(
 
     Exit code 0: the score equals the recorded one to the last digit; 1: it does not.
     """
-    with report_errors():
-        from .._imports import aside
-        from ..engines.command import BestReplay, best_file
+    from .._imports import aside
+    from ..engines.command import BestReplay, best_file
 
-        file = best_file(path)
-        if evaluation is not None if file is None else any((trial is not None, fresh_run, seeds)):
-            raise click.UsageError(
-                "MODULE:EVALUATION is for a best.json; --trial, --confirm and --seeds are for a sweep"
-            )
-        if fresh_run and seeds:
-            raise click.UsageError("--confirm repeats one training with its own seed; leave out --seeds")
-        with aside() as stdout:
-            printers = _printers(stdout, as_json)
-            if file is None:
-                from ..runner.trial_replay import replay_trial  # with torch
+    file = best_file(path)
+    if evaluation is not None if file is None else any((trial is not None, fresh_run, seeds)):
+        raise click.UsageError(
+            "MODULE:EVALUATION is for a best.json; --trial, --confirm and --seeds are for a sweep"
+        )
+    if fresh_run and seeds:
+        raise click.UsageError("--confirm repeats one training with its own seed; leave out --seeds")
+    with aside() as stdout:
+        printers = _printers(stdout, as_json)
+        if file is None:
+            from ..runner.trial_replay import replay_trial  # with torch
 
-                sys.exit(replay_trial(path, trial, seeds or 1, *printers, fresh_run=fresh_run))
-            best = BestReplay.read(file)
-            if evaluation is None and best.sweep_description is not None:
-                from ..runner.staged_engine import rebuild_evaluation  # with torch
+            sys.exit(replay_trial(path, trial, seeds or 1, *printers, fresh_run=fresh_run))
+        best = BestReplay.read(file)
+        if evaluation is None and best.sweep_description is not None:
+            from ..runner.staged_engine import rebuild_evaluation  # with torch
 
-                sys.exit(best.run(*rebuild_evaluation(best.sweep_description), *printers))
-            sys.exit(best.run(*best.load_evaluation(evaluation), *printers))
+            sys.exit(best.run(*rebuild_evaluation(best.sweep_description), *printers))
+        sys.exit(best.run(*best.load_evaluation(evaluation), *printers))
 
 
 @click.command(cls=Command, examples=("verify runs/digits", "verify runs/digits --trials 8 --workers 4"))
@@ -189,13 +187,12 @@ def verify(directory: Path, trials: int, backend: str | None, workers: int | Non
 
     Exit code 1: something differs.
     """
-    with report_errors():
-        check_posix("hpometrics verify")
-        from .._imports import aside
-        from ..runner.trial_replay import verify_sweep  # with torch
+    check_posix("hpometrics verify")
+    from .._imports import aside
+    from ..runner.trial_replay import verify_sweep  # with torch
 
-        with aside() as stdout:
-            sys.exit(verify_sweep(directory, trials, backend, workers, *_printers(stdout, as_json)))
+    with aside() as stdout:
+        sys.exit(verify_sweep(directory, trials, backend, workers, *_printers(stdout, as_json)))
 
 
 def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | None]:
@@ -246,29 +243,28 @@ def audit(
 
     Exit code 1: there are findings.
     """
-    with report_errors():
-        from ..interop.audit import (
-            Request,
-            audit_files,
-            audit_json,
-            audit_searches,
-            audit_text,
-            path_of,
-            storage_at,
-        )
+    from ..interop.audit import (
+        Request,
+        audit_files,
+        audit_json,
+        audit_searches,
+        audit_text,
+        path_of,
+        storage_at,
+    )
 
-        request = Request(path_of(path), study, metric, direction, budget, ignore)
-        storage = storage_at(request.path)
-        if storage is None:
-            audits = audit_files(request)
-        else:
-            from ..interop.optuna_storage import find_torn_journal, read_storage
+    request = Request(path_of(path), study, metric, direction, budget, ignore)
+    storage = storage_at(request.path)
+    if storage is None:
+        audits = audit_files(request)
+    else:
+        from ..interop.optuna_storage import find_torn_journal, read_storage
 
-            torn = find_torn_journal(storage, follow=storage == request.path)
-            audits = audit_searches(read_storage(storage, study, metric), request, torn)
-        show(audit_json(audits) if as_json else wrapped_lines(audit_text(audits), terminal_width()))
-        if any(one.findings for one in audits):
-            sys.exit(1)
+        torn = find_torn_journal(storage, follow=storage == request.path)
+        audits = audit_searches(read_storage(storage, study, metric), request, torn)
+    show(audit_json(audits) if as_json else wrapped_lines(audit_text(audits), terminal_width()))
+    if any(one.findings for one in audits):
+        sys.exit(1)
 
 
 @click.command(cls=Command, examples=("status runs/digits", "status runs/digits --json"))
@@ -279,18 +275,17 @@ def status(directory: Path, as_json: bool) -> None:
 
     Exit code 3: no trial is complete yet.
     """
-    with report_errors():
-        from ..records.trial_record import TrialState
-        from ..results.annotation_file import annotated
-        from ..results.run_directory import RunDirectory
-        from ..results.status import status_json, status_text
+    from ..records.trial_record import TrialState
+    from ..results.annotation_file import annotated
+    from ..results.run_directory import RunDirectory
+    from ..results.status import status_json, status_text
 
-        home = RunDirectory(directory)
-        resolved, records = annotated(home), home.records()
-        facts = (home, resolved, records)
-        show(status_json(*facts) if as_json else status_text(*facts, terminal_width()))
-        if all(record.state is not TrialState.COMPLETE for record in records):
-            sys.exit(NOTHING_FINITE)
+    home = RunDirectory(directory)
+    resolved, records = annotated(home), home.records()
+    facts = (home, resolved, records)
+    show(status_json(*facts) if as_json else status_text(*facts, terminal_width()))
+    if all(record.state is not TrialState.COMPLETE for record in records):
+        sys.exit(NOTHING_FINITE)
 
 
 @click.command(cls=Command, examples=("ls", "ls runs --tag baseline"))
@@ -302,11 +297,10 @@ def ls(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
 
     The age is the time since the last change. An open run has trials left, but no process works on them.
     """
-    with report_errors():
-        from ..results.run_list import list_runs, runs_json, runs_text
+    from ..results.run_list import list_runs, runs_json, runs_text
 
-        lines = list_runs(folder, tags)
-        show(runs_json(lines) if as_json else runs_text(lines, folder, tags))
+    lines = list_runs(folder, tags)
+    show(runs_json(lines) if as_json else runs_text(lines, folder, tags))
 
 
 @click.command(
@@ -333,11 +327,10 @@ def trials(
     as_json: bool,
 ) -> None:
     """List the trials of a sweep with their values."""
-    with report_errors():
-        from ..results.leaderboard import trials_text
+    from ..results.leaderboard import trials_text
 
-        form = output_format(form, as_json, "table")
-        show(trials_text(directory, form, sort, states, tags, terminal_width()))
+    form = output_format(form, as_json, "table")
+    show(trials_text(directory, form, sort, states, tags, terminal_width()))
 
 
 @click.command(
@@ -363,15 +356,14 @@ def tag(
     ls, status, trials, best, the report and trials.csv show them; ls --tag and trials --tag find them. A
     sweep file can also set tags and a note for the sweep.
     """
-    with report_errors():
-        if not words and (remove or note is None):
-            raise click.UsageError(
-                "give a tag, as in hpometrics tag runs/x good, or a note, as in --note 'a text'"
-            )
-        from ..results.annotation_file import annotate
-        from ..results.run_directory import RunDirectory
+    if not words and (remove or note is None):
+        raise click.UsageError(
+            "give a tag, as in hpometrics tag runs/x good, or a note, as in --note 'a text'"
+        )
+    from ..results.annotation_file import annotate
+    from ..results.run_directory import RunDirectory
 
-        show(annotate(RunDirectory(directory), words, numbers, remove=remove, note=note))
+    show(annotate(RunDirectory(directory), words, numbers, remove=remove, note=note))
 
 
 @click.command(cls=Command, examples=("report runs/digits", "report runs/digits -f md -o report.md"))
@@ -380,10 +372,9 @@ def tag(
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
 def report(directory: Path, output: Path | None, form: str) -> None:
     """Write the report of a sweep: one offline page, or Markdown."""
-    with report_errors():
-        from ..results.report.content import write_report
+    from ..results.report.content import write_report
 
-        show(f"saved {write_report(directory, form, output)}")
+    show(f"saved {write_report(directory, form, output)}")
 
 
 @click.command(cls=Command, examples=("dashboard runs/digits --port 8081",))
@@ -394,10 +385,9 @@ def dashboard(directory: Path, port: int) -> None:
 
     The server listens on this machine only.
     """
-    with report_errors():
-        from .dashboard import serve_dashboard
+    from .dashboard import serve_dashboard
 
-        serve_dashboard(directory, port, show)
+    serve_dashboard(directory, port, show)
 
 
 @click.command(
@@ -412,7 +402,6 @@ def dashboard(directory: Path, port: int) -> None:
 @click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
 def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
     """Print the recorded values of a trial, a row per task."""
-    with report_errors():
-        from ..results.status import epochs_text
+    from ..results.status import epochs_text
 
-        show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))
+    show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))

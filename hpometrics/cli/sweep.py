@@ -18,7 +18,7 @@ from ..exceptions import ConfigError
 from ..runner.signals import before_first_trial, check_posix
 from ..selection.confirm_settings import LUCK, ConfirmSettings
 from ..selection.confirmation import Confirmation, ConfirmationState
-from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
+from .console import CONFIG_ERROR, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, parse_duration
 
 if TYPE_CHECKING:
@@ -45,17 +45,16 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
     KerasTuner (oracle.json) or RecBole (hyper.test). It lists the settings that it could not convert, with
     their lines, on stdout and at the head of the new file.
     """
-    with report_errors():
-        from ..interop.first_files import write_imported, write_starter
+    from ..interop.first_files import write_imported, write_starter
 
-        if source is not None:
-            if metric is not None or backend is not None:
-                raise click.UsageError(
-                    "--from uses the metric and the backend of the file; leave out --metric and --backend"
-                )
-            show(write_imported(source, directory))
-        else:
-            show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
+    if source is not None:
+        if metric is not None or backend is not None:
+            raise click.UsageError(
+                "--from uses the metric and the backend of the file; leave out --metric and --backend"
+            )
+        show(write_imported(source, directory))
+    else:
+        show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
 
 
 @click.command(
@@ -90,32 +89,31 @@ def run(
     current directory. --workers 4 sets backend.optuna.workers=4, or that of ray if the file names ray. When
     the sweep ends, the program of on_end starts; its failure does not change the exit code.
     """
-    with report_errors(verbose):
-        _check_once(workers, assignments)
-        if dry_run:
-            _check(file, assignments, as_json, workers=workers)
+    _check_once(workers, assignments)
+    if dry_run:
+        _check(file, assignments, as_json, workers=workers)
+        return
+    check_posix("hpometrics run")
+    with before_first_trial():
+        from ..config.overrides import read_with_overrides
+        from ..results.stamp import print_finished
+
+        document = read_with_overrides(file, assignments, workers)
+        if not (fresh or extend) and print_finished(document, quiet, as_json):
             return
-        check_posix("hpometrics run")
-        with before_first_trial():
-            from ..config.overrides import read_with_overrides
-            from ..results.stamp import print_finished
+        from ..config.metric_section import anything
+        from ..config.plan import make_plan
 
-            document = read_with_overrides(file, assignments, workers)
-            if not (fresh or extend) and print_finished(document, quiet, as_json):
-                return
-            from ..config.metric_section import anything
-            from ..config.plan import make_plan
+        plan = make_plan(document, registers=anything)
+        has_title = not quiet and sys.stderr.isatty()
+        if has_title:
+            from ..results.run_directory import RunDirectory
+            from ..results.status import title
 
-            plan = make_plan(document, registers=anything)
-            has_title = not quiet and sys.stderr.isatty()
-            if has_title:
-                from ..results.run_directory import RunDirectory
-                from ..results.status import title
-
-                show(title(plan.name, RunDirectory(plan.directory.absolute(), plan.directory)), err=True)
-            from ..runner.sweep import Options, run_command  # with torch, once the file is right
-        options = Options(fresh, extend, quiet, verbose, as_json, has_title=has_title)
-        sys.exit(run_command(plan, options))
+            show(title(plan.name, RunDirectory(plan.directory.absolute(), plan.directory)), err=True)
+        from ..runner.sweep import Options, run_command  # with torch, once the file is right
+    options = Options(fresh, extend, quiet, verbose, as_json, has_title=has_title)
+    sys.exit(run_command(plan, options))
 
 
 def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
@@ -140,8 +138,7 @@ def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: b
 
     Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
     """
-    with report_errors():
-        _check(file, assignments, as_json, sample or 0, probe)
+    _check(file, assignments, as_json, sample or 0, probe)
 
 
 def _check(
@@ -195,26 +192,25 @@ def evaluate(
     no_cache: bool,
     workers: int | None,
     seed: int | None,
-    verbose: bool,
+    verbose: bool,  # for `Command`, which prints the errors
 ) -> None:
     """Evaluate a list of engine params and print the best.
 
     Leave the list out if the evaluation has its own. A sweep file with an engine of stages can be evaluated
     if its candidates are a list or a grid. Its results go to results.dir with -eval at its end.
     """
-    with report_errors(verbose):
-        from ..engines.command import Options, eval_command
+    from ..engines.command import Options, eval_command
 
-        cache = False if no_cache else None
-        options = Options(directory, batch, as_json, quiet, cache, workers, seed)
-        if not (Path(evaluation).is_file() or Path(evaluation).suffix in {".yaml", ".yml"}):
-            eval_command(evaluation, engine_params, options)
-            return
-        if engine_params is not None:
-            raise ConfigError(f"{evaluation} has a list of its own; leave {engine_params} out")
-        from .evaluate import eval_file
+    cache = False if no_cache else None
+    options = Options(directory, batch, as_json, quiet, cache, workers, seed)
+    if not (Path(evaluation).is_file() or Path(evaluation).suffix in {".yaml", ".yml"}):
+        eval_command(evaluation, engine_params, options)
+        return
+    if engine_params is not None:
+        raise ConfigError(f"{evaluation} has a list of its own; leave {engine_params} out")
+    from .evaluate import eval_file
 
-        eval_file(Path(evaluation), options)
+    eval_file(Path(evaluation), options)
 
 
 @click.command(
@@ -241,22 +237,21 @@ def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settin
     command drops contenders that are worse than the leader. Earlier trainings count: run it again with a
     larger --repeats to add seeds.
     """
-    with report_errors(verbose):
-        check_posix("hpometrics confirm")
-        from ..results.run_directory import RunDirectory
-        from ..runner.planned_trials import planned_again
-        from ..runner.sweep import Options, confirm_command  # with torch
+    check_posix("hpometrics confirm")
+    from ..results.run_directory import RunDirectory
+    from ..runner.planned_trials import planned_again
+    from ..runner.sweep import Options, confirm_command  # with torch
 
-        home = RunDirectory(directory)
-        requested = {key: value for key, value in settings.items() if value is not None}
-        section = {**home.read().config.get("confirm", {}), **requested}
-        equivalence = section.get("equivalence")
-        if isinstance(equivalence, str) and equivalence != LUCK:
-            section["equivalence"] = _number(equivalence)
-        _check_extends(home, section)
-        assignments = [f"confirm={json.dumps(section)}", f"results.dir={json.dumps(str(directory))}"]
-        plan = planned_again(home, assignments)
-        sys.exit(confirm_command(plan, Options(quiet=quiet, verbose=verbose, as_json=as_json)))
+    home = RunDirectory(directory)
+    requested = {key: value for key, value in settings.items() if value is not None}
+    section = {**home.read().config.get("confirm", {}), **requested}
+    equivalence = section.get("equivalence")
+    if isinstance(equivalence, str) and equivalence != LUCK:
+        section["equivalence"] = _number(equivalence)
+    _check_extends(home, section)
+    assignments = [f"confirm={json.dumps(section)}", f"results.dir={json.dumps(str(directory))}"]
+    plan = planned_again(home, assignments)
+    sys.exit(confirm_command(plan, Options(quiet=quiet, verbose=verbose, as_json=as_json)))
 
 
 def _check_extends(home: RunDirectory, section: Mapping[str, Any]) -> None:
@@ -329,11 +324,10 @@ def stop(directory: Path) -> None:
 
 
 def _ask(name: str, directory: Path) -> None:
-    with report_errors():
-        from ..results import control
-        from ..results.run_directory import RunDirectory
+    from ..results import control
+    from ..results.run_directory import RunDirectory
 
-        show(getattr(control, name)(RunDirectory(directory)))
+    show(getattr(control, name)(RunDirectory(directory)))
 
 
 @click.command(cls=Command, examples=("add runs/digits lr=0.01 width=64",))
@@ -344,23 +338,22 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
 
     The sampler draws the params that you leave out. The trial counts toward the budget. Values are YAML.
     """
-    with report_errors():
-        check_posix("hpometrics add")
-        from ..config.document import parse_value
-        from ..results.run_directory import RunDirectory
-        from ..runner.planned_trials import add_trial, planned_again
+    check_posix("hpometrics add")
+    from ..config.document import parse_value
+    from ..results.run_directory import RunDirectory
+    from ..runner.planned_trials import add_trial, planned_again
 
-        home = RunDirectory(directory)
-        values = {}
-        for text in params:
-            name, equals, value = text.partition("=")
-            if not equals or not name:
-                raise click.UsageError(f"write params as NAME=VALUE, as in lr=0.01; got {text!r}")
-            if name in values:
-                raise click.UsageError(f"{name} is given twice; leave {text!r} out")
-            values[name] = parse_value(value, text)
-        number = add_trial(planned_again(home), home, values)
-        show(f"{directory}: trial {number} has these params")
+    home = RunDirectory(directory)
+    values = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"write params as NAME=VALUE, as in lr=0.01; got {text!r}")
+        if name in values:
+            raise click.UsageError(f"{name} is given twice; leave {text!r} out")
+        values[name] = parse_value(value, text)
+    number = add_trial(planned_again(home), home, values)
+    show(f"{directory}: trial {number} has these params")
 
 
 @click.command(
@@ -402,9 +395,8 @@ def worker(
     In a run directory it then trains contenders of the confirmation. With --wait it can start before the
     run that begins the sweep. A run starts its own workers if its file has backend: {optuna: {workers: 4}}.
     """
-    with report_errors(verbose):
-        check_posix("hpometrics worker")
-        from ..runner.worker import WorkerOptions, worker_command
+    check_posix("hpometrics worker")
+    from ..runner.worker import WorkerOptions, worker_command
 
-        options = WorkerOptions(quiet, verbose, hired, since, study, directory, confirms, trials, wait or 0.0)
-        sys.exit(worker_command(place, options))
+    options = WorkerOptions(quiet, verbose, hired, since, study, directory, confirms, trials, wait or 0.0)
+    sys.exit(worker_command(place, options))
