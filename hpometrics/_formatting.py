@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import shutil
@@ -71,6 +72,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def json_text(facts: object) -> str:
+    """Return facts as strict JSON with indentation, as commands print them and files hold them."""
+    return json.dumps(facts, indent=1, allow_nan=False)
 
 
 def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from .._formatting import json_text
 from .console import NOTHING_FINITE, show
 from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL, Command
 
@@ -232,7 +232,7 @@ def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_jso
         memory=request.memory,
     )
     if as_json:
-        show(json.dumps([one.to_json() for one in comparisons], indent=1, allow_nan=False))
+        show(json_text([one.to_json() for one in comparisons]))
     else:
         show("\n\n".join(map(str, comparisons)))
     if gate and any(one.worse for one in comparisons):
@@ -240,4 +240,4 @@ def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_jso
 
 
 def _print(comparison: _Printable, as_json: bool) -> None:
-    show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
+    show(json_text(comparison.facts()) if as_json else comparison.text())

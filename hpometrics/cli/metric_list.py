@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
 from textwrap import fill, wrap
 
-from .._formatting import aligned, plural, ruled
+from .._formatting import aligned, json_text, plural, ruled
 from .._text import did_you_mean
 from ..direction import ARROWS, LEGEND, Direction
 from ..exceptions import MetricNameError, pip_line
@@ -258,7 +257,7 @@ def metrics_json(selection: Filter) -> str:
         }
         for group in group_entries(selection.entries())
     ]
-    return json.dumps(rows, indent=1)
+    return json_text(rows)
 
 
 def _row(entries: Sequence[MetricEntry]) -> tuple[str, ...]:

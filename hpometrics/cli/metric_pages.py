@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from textwrap import wrap
 from typing import Any
 
-from .._formatting import aligned
+from .._formatting import aligned, json_text
 from ..direction import ARROWS
 from ..exceptions import MetricNameError
 from ..metrics.features import FEATURES, RANKING, check_feature_type
@@ -94,12 +93,11 @@ def metric_json(name: str, feature: str | None = None) -> str:
     """
     requested = MetricName.parse(name)
     if (record := diagnostic(requested)) is not None:
-        return json.dumps([{"diagnostic": True, **vars(record)}], indent=1)
+        return json_text([{"diagnostic": True, **vars(record)}])
     if (group := _group(requested, feature)) is not None:
         return group_json(group, feature)
-    return json.dumps(
-        [_meaning_facts(group, meaning, requested) for meaning, group in _meanings_of(requested, feature)],
-        indent=1,
+    return json_text(
+        [_meaning_facts(group, meaning, requested) for meaning, group in _meanings_of(requested, feature)]
     )
 
 
@@ -297,7 +295,7 @@ def group_json(group: str, feature: str | None = None) -> str:
         ]
         for kind, chosen in _by_feature(group, feature).items()
     }
-    return json.dumps([{"group": group, "meaning": _meaning(group), "members": members}], indent=1)
+    return json_text([{"group": group, "meaning": _meaning(group), "members": members}])
 
 
 def _by_feature(group: str, feature: str | None) -> dict[str, list[Member]]:

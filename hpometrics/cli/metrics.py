@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from .._formatting import terminal_width
+from .._formatting import json_text, terminal_width
 from .console import show
 from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, Command, Group, output_format
 
@@ -18,7 +17,7 @@ def schema(output: Path | None) -> None:
     """Print the JSON Schema of sweep files, for editors."""
     from ..config.json_schema import json_schema
 
-    text = json.dumps(json_schema(), indent=1) + "\n"
+    text = json_text(json_schema()) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

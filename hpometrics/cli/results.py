@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from .._formatting import terminal_width, wrapped_lines
+from .._formatting import json_text, terminal_width, wrapped_lines
 from ..backends.registry import backends_of
 from ..runner.signals import check_posix
 from .console import NOTHING_FINITE, show
@@ -201,7 +200,7 @@ def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | No
         return partial(show, file=stdout), None
 
     def print_facts(facts: dict[str, Any]) -> None:
-        show(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
+        show(json_text(facts), file=stdout)
 
     return partial(show, err=True), print_facts
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._formatting import json_text
 from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
@@ -155,7 +156,7 @@ def _check(
         sweep_check = Check(file, assignments, sample, probe, workers)
         if as_json:
             facts = sweep_check.facts()
-            show(redacted(json.dumps(facts, indent=1)))
+            show(redacted(json_text(facts)))
             if not facts["ok"]:
                 sys.exit(CONFIG_ERROR)
             return

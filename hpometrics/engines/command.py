@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Self, TextIO
 
 import click
 
+from .._formatting import json_text
 from .._imports import Kind, as_target, aside, import_target, split_target
 from .._text import printable_lines
 from ..exceptions import RecordError
@@ -102,7 +102,7 @@ def run_evaluation(
             batch=options.batch,
         )
     if options.as_json:
-        click.echo(json.dumps(result.to_json(), indent=1, allow_nan=False))
+        click.echo(json_text(result.to_json()))
         return
     if options.quiet:
         click.echo(printable_lines(str(result)))

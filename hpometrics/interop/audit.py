@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .._formatting import duration, number, plural
+from .._formatting import duration, json_text, number, plural
 from .._redaction import redacted
 from .._text import printable
 from ..backends.storage_url import STORAGE_FILES
@@ -157,7 +157,7 @@ def audit_text(audits: Sequence[Audited]) -> str:
 def audit_json(audits: Sequence[Audited]) -> str:
     """Return the audits as JSON."""
     documents: list[dict[str, Any]] = [asdict(one) for one in audits]
-    return json.dumps(documents, indent=1)
+    return json_text(documents)
 
 
 def _audited_file(request: Request) -> Audited:

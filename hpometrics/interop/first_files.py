@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .._formatting import plural
+from .._formatting import json_text, plural
 from .._text import slug_of
 from ..backends.registry import DEFAULT
 from ..config.document import parse_document, read_text
@@ -141,7 +140,7 @@ def _write_first(directory: Path, texts: Mapping[str, str]) -> str:
     contents = {
         **texts,
         _SWEEP: _add_name(texts[_SWEEP], directory),
-        _SCHEMA: json.dumps(json_schema(), indent=1) + "\n",
+        _SCHEMA: json_text(json_schema()) + "\n",
     }
     existing = [name for name in contents if (directory / name).exists()]
     if existing:

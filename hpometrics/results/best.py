@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .._formatting import aligned, number
+from .._formatting import aligned, json_text, number
 from ..config.yaml_text import dump_yaml
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
@@ -381,13 +380,13 @@ def _pick(
 
 
 def _format_document(facts: Any, form: str) -> str:
-    return dump_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
+    return dump_yaml(facts).rstrip() if form == "yaml" else json_text(facts)
 
 
 def _format_facts(facts: dict[str, Any], form: str) -> str:
     if form == "args":
         return arguments(facts["params"])
-    return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
+    return best_yaml(facts).rstrip() if form == "yaml" else json_text(facts)
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str = "best") -> Best:

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from .._formatting import aligned, column, duration, fitted, number, spread
+from .._formatting import aligned, column, duration, fitted, json_text, number, spread
 from .._redaction import SECRET, is_secret
 from .._text import did_you_mean, printable
 from ..backends.trial_lines import spread_of, word
@@ -291,7 +291,7 @@ def trials_text(
         front = front_trials(records, resolved.optimized) if resolved.others else []
         front_numbers = {record.number for record in front}
         rows = [_facts(record, directory, resolved, front_numbers) for record in chosen]
-        return json.dumps(rows, indent=1, allow_nan=False)
+        return json_text(rows)
     table = _with_column(sort, chosen, resolved)
     if width is None:
         return aligned(table)

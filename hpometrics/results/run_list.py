@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Collection, Iterator
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._formatting import aligned, duration, number
+from .._formatting import aligned, duration, json_text, number
 from .._imports import own_folders
 from .._text import printable
 from ..direction import ARROWS
@@ -116,7 +115,7 @@ def runs_text(lines: list[RunLine], folder: Path, tags: Collection[str] = ()) ->
 
 def runs_json(lines: list[RunLine]) -> str:
     """Return the list as JSON text."""
-    return json.dumps([line.facts() for line in lines], indent=1, allow_nan=False)
+    return json_text([line.facts() for line in lines])
 
 
 def _run_directories(folder: Path) -> Iterator[RunDirectory]:

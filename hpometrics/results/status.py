@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, first_of, number, plural, spread, terminal_width, wrapped_lines
+from .._formatting import duration, first_of, json_text, number, plural, spread, terminal_width, wrapped_lines
 from .._text import printable, printable_lines
 from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
@@ -271,7 +270,7 @@ def results_text(
 
 def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
     """Return the status as JSON text."""
-    return json.dumps(status_facts(home, resolved, records), indent=1, allow_nan=False)
+    return json_text(status_facts(home, resolved, records))
 
 
 def print_results(

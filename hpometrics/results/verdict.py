@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from .._formatting import first_of
+from .._formatting import first_of, json_text
 from ..exceptions import (
     ConfigError,
     MetricNameError,
@@ -211,7 +210,7 @@ def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resol
         verdict = replace(verdict, others=_others(Source(home, records, resolved)))
     others = [asdict(side) for side in verdict.others]
     content = {FORMAT_KEY: FORMAT, **verdict.to_json(), "others": others}
-    write_text(home.verdict, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    write_text(home.verdict, json_text(content) + "\n")
     return verdict
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import json
 import os
 import re
 import selectors
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Timer
 from typing import IO, Any
 
+from .._formatting import json_text
 from .._redaction import excerpt
 from ..config.engine_section import requested_name
 from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders, program_of, program_path
@@ -107,7 +107,7 @@ class Program:
         with home as folder, _open_log(Path(folder, _OUTPUT)) as log:
             start = log.tell()  # an earlier attempt may have left its own
             filling = Filling(params, run.seed, Path(folder).absolute())
-            text = json.dumps(params, indent=1, allow_nan=False)
+            text = json_text(params)
             filling.params_file.write_text(text, encoding="utf8")
             end_orphan(filling.directory, _KILL_GRACE)
             first = run.resume_record() if self._keeps_state and filling.checkpoint.exists() else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from bisect import bisect_left
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._formatting import aligned
+from .._formatting import aligned, json_text
 from .._redaction import excerpt
 from .._text import printable
 from ..direction import ARROWS, Direction
@@ -381,7 +380,7 @@ def _json(measured: Measured) -> str:
         "values": finite,
         "undefined": {task: reasons for task, reasons in undefined.items() if reasons},
     }
-    return json.dumps(document, indent=1)
+    return json_text(document)
 
 
 def _csv(measured: Measured) -> str:
