@@ -8,7 +8,7 @@ than finding its lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from operator import itemgetter
@@ -56,6 +56,9 @@ class BatchBuffer:
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         members = list(statistics)
         self._regrouped = [statistic for statistic in members if statistic.regroups]
+        self._showing = [
+            member for member in self._regrouped if type(member).shows_finite is not Statistic.shows_finite
+        ]
         bounds = [bound for statistic in self._regrouped for bound in statistic.above.items()]
         self._bounds = dict(sorted(bounds, key=itemgetter(1)))  # the highest of each name
         self._rankings = RankingBuffer(statistic for statistic in members if statistic.joins)
@@ -89,19 +92,30 @@ class BatchBuffer:
         """
         is_first = self._store is None
         store = self._taught if is_first and not self.batches else self._store
-        if store is None or not (parts := store.parts_of(tensors)) or not self._lie_within_bounds(tensors):
+        if store is None:
+            return 0
+        batch: Outputs | None = None
+
+        def shows_finite() -> bool:
+            nonlocal batch
+            batch = store.batch_of(tensors)
+            with without_autograd():
+                return any(statistic.shows_finite(batch) for statistic in self._showing)
+
+        parts = store.parts_of(tensors, shows_finite if self._showing else None)
+        if not parts or not self._lie_within_bounds(tensors):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
             self._count_directly(store.batch_of(tensors))
         if is_first:  # it is counted at once, as one that was validated
             self._store = self._learned = store
-            self._count_outside_autograd(store.batch_of(tensors))
+            self._count_outside_autograd(batch or store.batch_of(tensors))
         elif self._regrouped and store.takes(rows):
             self._store_rows(store, parts, rows)
         elif self._regrouped:
             self._count_stored(store)
-            self._count_outside_autograd(store.batch_of(tensors))
+            self._count_outside_autograd(batch or store.batch_of(tensors))
         self.batches += 1
         return rows
 
@@ -227,9 +241,13 @@ class RowStore:
         self._tensors: tuple[Tensor, ...] = ()
         self._parts: tuple[Any, ...] = ()  # the tensors, or the arrays that share their memory
 
-    def parts_of(self, tensors: Mapping[str, Any]) -> list[Part]:
+    def parts_of(
+        self, tensors: Mapping[str, Any], shows_finite: Callable[[], bool] | None = None
+    ) -> list[Part]:
         """Return the tensors of a small, sound batch that has the signature; else an empty list."""
-        return [] if self._signature is None else self._signature.parts_of(tensors, self._max_rows)
+        if self._signature is None:
+            return []
+        return self._signature.parts_of(tensors, self._max_rows, shows_finite)
 
     def batch_of(self, tensors: Mapping[str, Any]) -> Outputs:
         """Return a batch that has the signature."""

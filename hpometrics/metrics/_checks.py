@@ -386,14 +386,18 @@ class BatchSignature:
             tensors.append(TensorSignature(str(name), tensor.dtype, tensor.shape[1:], largest))
         return cls(tensors)
 
-    def parts_of(self, tensors: Mapping[str, Any], max_rows: int) -> list[Part]:
+    def parts_of(
+        self, tensors: Mapping[str, Any], max_rows: int, shows_finite: Callable[[], bool] | None = None
+    ) -> list[Part]:
         """Return the tensors of a sound batch of at most `max_rows` rows, if they match; else an empty list.
 
-        The outputs come first and the target last.
+        The outputs come first and the target last. `shows_finite` returns whether all numbers of a batch
+        that matches are known to be finite; it is asked instead of a pass over each large tensor.
         """
         if tensors.keys() != self._names and _passed(tensors) != self._names:
             return []
         parts: list[Part] = []
+        large: list[Tensor] = []
         rows = 0
         for name, dtype, width, top in self._tensors:
             tensor = tensors[name]
@@ -407,10 +411,14 @@ class BatchSignature:
                 return []
             part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
             is_list = len(shape) == 1 and rows <= SHORT_LIST
-            if not (_is_sound_list(part.tolist(), top) if is_list else _is_sound(tensor, part, top)):
+            if part is tensor and top is None:
+                large.append(tensor)
+            elif not (_is_sound_list(part.tolist(), top) if is_list else _is_sound(tensor, part, top)):
                 return []
             parts.append(part)
-        return parts
+        if not large or (shows_finite is not None and shows_finite()):
+            return parts
+        return parts if all(_is_sound(tensor, tensor, None) for tensor in large) else []
 
 
 def _passed(tensors: Mapping[str, Any]) -> set[str]:

@@ -33,7 +33,7 @@ from .errors import (
     times_power,
     unit_of,
 )
-from .statistic import NumberStatistic, Reduction, Statistic
+from .statistic import NumberStatistic, Reduction, Statistic, block
 
 _TINY = 2.0**-1022  # the divisor where the weights sum to 0
 _NEAR = 100  # times the spread that squares may be before their difference from it loses more than 2 digits
@@ -74,6 +74,10 @@ class Moments(NumberStatistic["ColumnMoments"]):
             MetricInputError: naming both numbers.
         """
         check_width(batch, self._state.get("mean"))
+
+    def shows_finite(self, batch: Outputs) -> bool:
+        """Return whether the sums of squares are in range, which takes finite numbers."""
+        return _raw_moments(batch) is not None
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
@@ -217,6 +221,7 @@ class ColumnMoments(NamedTuple):
         }  # fmt: skip
 
 
+@block
 def _raw_moments(batch: Outputs) -> ColumnMoments | None:
     """Compute the moments of one column of real rows on the CPU, without weights, from sums of squares.
 

@@ -1,4 +1,4 @@
-"""Sums over rows: of a metric's own values, and of counts that are pooled before any ratio."""
+"""Sums over rows: of a metric's own values, of counts that are pooled before any ratio, of masked squares."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from torch import Tensor
 from ..._redaction import excerpt
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
-from ..batch import Outputs
+from ..batch import Outputs, as_tensor
+from .errors import Columns, ErrorSum, check_width
 from .statistic import NumberStatistic, Reduction, Statistic, block
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
 Slots = dict[str, Any]
+_EPS = 1e-9
 
 
 class WeightedMean(NumberStatistic[list[float]]):
@@ -192,3 +194,43 @@ class SlotCounts(RowTotals):
             for slots, right in zip(*states(batch), strict=True)
         ]
         return send_to(torch.from_numpy(np.array(counts, np.float64)), batch.target.device)
+
+
+class MaskedSquares(ErrorSum):
+    """Sum over rows of mask * error ** 2 / (how many columns the row's mask has), per column; and the rows.
+
+    The mask is the extra `mask`, (N, D) of 0 and 1. A row without a masked column adds 0.
+    """
+
+    degree = 2
+
+    def check(self, batch: Outputs) -> None:
+        """Check the number of columns and the mask.
+
+        Raises:
+            MetricInputError: naming what came.
+        """
+        check_width(batch, self._state.get("total"))
+        if batch.extras.get("mask") is None:
+            raise MetricInputError(
+                "unsup_loss needs mask=, with 1 for each hidden column to reconstruct, beside predictions "
+                "and target; mask= is missing"
+            )
+        mask = batch.block("mask", _mask)
+        if mask.shape != batch.target.shape:
+            raise MetricInputError(
+                f"unsup_loss needs mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
+            )
+        if on_host(mask) and not bool(((mask == 0) | (mask == 1)).all()):
+            raise MetricInputError(
+                f"unsup_loss needs mask= of 0 and 1, got values up to {mask.abs().max():g}"
+            )
+
+    def measure(self, batch: Outputs, values: Columns) -> Tensor:
+        """Measure each value."""
+        mask = batch.block("mask", _mask)
+        return mask * values.error.square() / (mask.sum(1, keepdim=True) + _EPS)
+
+
+def _mask(batch: Outputs) -> Tensor:
+    return as_tensor(batch.extras["mask"]).double()
