@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._redaction import excerpt
@@ -14,7 +15,7 @@ from ...exceptions import MetricInputError
 from .._device import on_host, send_to
 from ..batch import Outputs, as_tensor
 from .errors import Columns, ErrorSum, check_width
-from .statistic import NumberStatistic, Reduction, Statistic, block
+from .statistic import NumberStatistic, Reduction, block
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
@@ -94,7 +95,7 @@ def _as_state(value: Tensor | float) -> Tensor:
     return value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=torch.float64)
 
 
-class RowTotals(Statistic):
+class RowTotals(NumberStatistic[tuple[NDArray[np.float64], float]]):
     """Sums of columns over rows, float64; a subclass defines the columns.
 
     Counts are whole numbers and are therefore summed without error, in any order.
@@ -102,6 +103,10 @@ class RowTotals(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "rows": "sum"}
     weighted: ClassVar[bool] = True
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._block = repr(self)
 
     def columns(self, batch: Outputs) -> Tensor:
         """Return the numbers of each row of a batch: shape (N, D), float64."""
@@ -118,10 +123,21 @@ class RowTotals(Statistic):
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
         columns = self._measured(batch)
+        if batch.weight is None and on_host(columns) and not self._tensors:
+            total, rows = columns.numpy().sum(0), float(len(batch))
+            if self._numbers is not None:
+                total, rows = self._numbers[0] + total, self._numbers[1] + rows
+            self._numbers, self._derived = (total, rows), {}
+            return
         if batch.weight is not None:
             columns = columns * batch.weight.unsqueeze(1)
         weight = columns.new_ones(len(columns)) if batch.weight is None else batch.weight
         self.add(total=columns.sum(0), rows=weight.sum())
+
+    def tensors_of(self, numbers: tuple[NDArray[np.float64], float]) -> dict[str, Tensor]:
+        """Return the state that plain numbers stand for."""
+        total, rows = numbers
+        return {"total": torch.from_numpy(total), "rows": _as_state(rows)}
 
     @property
     def total(self) -> Tensor:
@@ -134,7 +150,7 @@ class RowTotals(Statistic):
         return not self._state["rows"] > 0
 
     def _measured(self, batch: Outputs) -> Tensor:
-        return batch.block(repr(self), self.columns)
+        return batch.block(self._block, self.columns)
 
 
 class States(NamedTuple):
