@@ -8,40 +8,32 @@ than finding its lists.
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ._checks import labels_of
+from ._checks import BatchSignature, Part, part_of
 from ._device import on_host, without_autograd
-from .batch import KEYWORDS, Outputs
-from .features import CATEGORY, LOGITS, PROBABILITIES
+from .batch import Outputs
+from .features import CATEGORY, LOGITS
 from .retrieval.lists import Lists
 from .retrieval.ranking_batch import RankingBatch, rankings_in
 from .statistics.sorted_scores import FEW
 from .statistics.statistic import Statistic
 
-SHORT_LIST = 128  # numbers up to which a Python list is looked through or added up faster than an array
 _MAX_ELEMENTS = 1 << 16  # of a batch that is accepted by its signature, and of a full buffer
 _MAX_BYTES = 1 << 18  # of a full buffer; a batch of half of them is not worth a copy
 _BYTES_OF_A_ROW = 16  # beside its outputs and target: labels and losses are made of it
 _ONE_THREAD = (1 << 15) - 1  # elements up to which torch works on one thread: to wake others would cost more
 _BLOCK_ELEMENTS = 1 << 17  # from which a batch is counted in blocks
 _MAX_PLACES = 1 << 19  # of the lists in a buffer: 8 MiB, and several times as much to measure them
-_SHORT_PRODUCT = 1 << 13  # numbers up to which a product with themselves is cheaper than a sum, on one thread
-_MULTIPLIED = (np.float32, np.float64)  # types in which the squares of usual values do not overflow
 
-Part = Tensor | npt.NDArray[Any]
-"""A tensor, or the array that shares its memory, which is read and copied faster for few numbers."""
 Kind = tuple[int, int | None, bool, bool, torch.device]
 """The facts that two batches share whose lists may be joined."""
 
@@ -64,6 +56,9 @@ class BatchBuffer:
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         members = list(statistics)
         self._regrouped = [statistic for statistic in members if statistic.regroups]
+        self._showing = [
+            member for member in self._regrouped if type(member).shows_finite is not Statistic.shows_finite
+        ]
         bounds = [bound for statistic in self._regrouped for bound in statistic.above.items()]
         self._bounds = dict(sorted(bounds, key=itemgetter(1)))  # the highest of each name
         self._rankings = RankingBuffer(statistic for statistic in members if statistic.joins)
@@ -97,19 +92,30 @@ class BatchBuffer:
         """
         is_first = self._store is None
         store = self._taught if is_first and not self.batches else self._store
-        if store is None or not (parts := store.parts_of(tensors)) or not self._lie_within_bounds(tensors):
+        if store is None:
+            return 0
+        batch: Outputs | None = None
+
+        def shows_finite() -> bool:
+            nonlocal batch
+            batch = store.batch_of(tensors)
+            with without_autograd():
+                return any(statistic.shows_finite(batch) for statistic in self._showing)
+
+        parts = store.parts_of(tensors, shows_finite if self._showing else None)
+        if not parts or not self._lie_within_bounds(tensors):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
             self._count_directly(store.batch_of(tensors))
         if is_first:  # it is counted at once, as one that was validated
             self._store = self._learned = store
-            self._count_outside_autograd(store.batch_of(tensors))
+            self._count_outside_autograd(batch or store.batch_of(tensors))
         elif self._regrouped and store.takes(rows):
             self._store_rows(store, parts, rows)
         elif self._regrouped:
             self._count_stored(store)
-            self._count_outside_autograd(store.batch_of(tensors))
+            self._count_outside_autograd(batch or store.batch_of(tensors))
         self.batches += 1
         return rows
 
@@ -235,9 +241,13 @@ class RowStore:
         self._tensors: tuple[Tensor, ...] = ()
         self._parts: tuple[Any, ...] = ()  # the tensors, or the arrays that share their memory
 
-    def parts_of(self, tensors: Mapping[str, Any]) -> list[Part]:
+    def parts_of(
+        self, tensors: Mapping[str, Any], shows_finite: Callable[[], bool] | None = None
+    ) -> list[Part]:
         """Return the tensors of a small, sound batch that has the signature; else an empty list."""
-        return [] if self._signature is None else self._signature.parts_of(tensors, self._max_rows)
+        if self._signature is None:
+            return []
+        return self._signature.parts_of(tensors, self._max_rows, shows_finite)
 
     def batch_of(self, tensors: Mapping[str, Any]) -> Outputs:
         """Return a batch that has the signature."""
@@ -389,112 +399,6 @@ def _without_rows(batch: RankingBatch) -> RankingBatch:
     return batch.with_lists(Lists.joined([batch.lists.part(0, 0)]), weight)
 
 
-class TensorSignature(NamedTuple):
-    """The name, dtype and width of a tensor and, of labels, the largest label."""
-
-    name: str
-    dtype: torch.dtype
-    width: torch.Size
-    top: float | None
-
-
-class BatchSignature:
-    """The names, dtypes, widths and label ranges of a batch that passed every check.
-
-    Only batches on the CPU have one, and only those with plain tensors whose values are checked by one look
-    at each: finite logits and numbers, labels in range. All other batches are always validated.
-    """
-
-    def __init__(self, tensors: list[TensorSignature]) -> None:
-        self._tensors = tensors
-        self._names = frozenset(tensor.name for tensor in tensors)
-
-    @classmethod
-    def of(cls, batch: Outputs) -> BatchSignature | None:
-        """Return the signature of a batch; None if every batch like it has to be validated."""
-        plain = batch.kind is not None and batch.weight is None and all(map(on_host, batch.tensors))
-        ignores = getattr(batch.feature, "ignore_index", None) is not None
-        if not plain or ignores or PROBABILITIES in batch.given:
-            return None
-        tensors = []
-        for name, tensor in (*batch.given.items(), ("target", batch.target)):
-            is_label, top = labels_of(batch, name)
-            if is_label and tensor.is_floating_point():
-                return None
-            largest = top if is_label else None
-            tensors.append(TensorSignature(str(name), tensor.dtype, tensor.shape[1:], largest))
-        return cls(tensors)
-
-    def parts_of(self, tensors: Mapping[str, Any], max_rows: int) -> list[Part]:
-        """Return the tensors of a sound batch of at most `max_rows` rows, if they match; else an empty list.
-
-        The outputs come first and the target last.
-        """
-        if tensors.keys() != self._names and _passed(tensors) != self._names:
-            return []
-        parts: list[Part] = []
-        rows = 0
-        for name, dtype, width, top in self._tensors:
-            tensor = tensors[name]
-            if type(tensor) is not Tensor or tensor.dtype != dtype or not tensor.is_cpu:
-                return []
-            if tensor.layout is not torch.strided or tensor.is_neg():
-                return []
-            shape = tensor.shape
-            rows = rows or (shape[0] if shape else 0)
-            if shape != (rows, *width) or not 0 < rows <= max_rows:
-                return []
-            part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
-            is_list = len(shape) == 1 and rows <= SHORT_LIST
-            if not (_is_sound_list(part.tolist(), top) if is_list else _is_sound(tensor, part, top)):
-                return []
-            parts.append(part)
-        return parts
-
-
-def _passed(tensors: Mapping[str, Any]) -> set[str]:
-    """Return the names of the arguments that are not None; an unknown one counts in any case."""
-    return {name for name, value in tensors.items() if value is not None or name not in KEYWORDS}
-
-
 def outside_of_autograd(tensor: Tensor) -> Tensor:
     """Return the tensor, detached if it requires a gradient; to detach each takes a while for few rows."""
     return tensor.detach() if tensor.requires_grad else tensor
-
-
-def part_of(tensor: Tensor) -> Part:
-    """Return the array that shares the memory of a CPU tensor; the tensor where NumPy lacks its type."""
-    return tensor.numpy(force=True) if _has_array(tensor.dtype) else tensor.detach()
-
-
-@functools.cache
-def _has_array(dtype: torch.dtype) -> bool:
-    try:
-        torch.empty(0, dtype=dtype).numpy()
-    except TypeError:
-        return False
-    return True
-
-
-def _is_sound_list(values: list[Any], top: float | None) -> bool:
-    """Return whether numbers are finite or, if `top` is given, labels from 0 to it."""
-    if top is None:
-        return math.isfinite(sum(values))
-    return bool(min(values) >= 0 and max(values) <= top)
-
-
-def _is_sound(tensor: Tensor, part: Part, top: float | None) -> bool:
-    """Return the same as `_is_sound_list` for a tensor of any size."""
-    if top is None:
-        return not tensor.dtype.is_floating_point or math.isfinite(_finite_if_all_are(tensor, part))
-    if tensor.dtype is torch.bool or not tensor.numel():
-        return tensor.dtype is torch.bool
-    low, high = tensor.aminmax()
-    return bool(low.item() >= 0 and high.item() <= top)
-
-
-def _finite_if_all_are(tensor: Tensor, part: Part) -> float:
-    """Return a number that is finite only if all values are; huge values may make it infinite as well."""
-    if isinstance(part, np.ndarray) and part.size <= _SHORT_PRODUCT and part.dtype in _MULTIPLIED:
-        return float(np.vdot(part, part))
-    return tensor.sum().item()

@@ -7,18 +7,21 @@ which names the batch.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
 from ._derive import class_dim, expected_pass
 from ._device import on_host
-from .batch import Outputs
+from .batch import KEYWORDS, Outputs
 from .features import (
     BINARY,
     CATEGORY,
@@ -55,7 +58,12 @@ _TARGET_DIMS = {
     CLUSTERS: 1,
 }  # fmt: skip
 
+SHORT_LIST = 128  # numbers up to which a Python list is looked through or added up faster than an array
+_SHORT_PRODUCT = 1 << 13  # numbers up to which a product with themselves is cheaper than a sum, on one thread
+_MULTIPLIED = (np.float32, np.float64)  # types in which the squares of usual values do not overflow
 
+Part = Tensor | npt.NDArray[Any]
+"""A tensor, or the array that shares its memory, which is read and copied faster for few numbers."""
 MOST_CLASSES = 1 << 16
 """The most classes of an output that does not state them; their confusion matrix would take 34 GB."""
 
@@ -340,3 +348,117 @@ def _top_label(batch: Outputs) -> int | None:
 
 def _shape(tensor: Tensor) -> str:
     return str(tuple(tensor.shape))
+
+
+class TensorSignature(NamedTuple):
+    """The name, dtype and width of a tensor and, of labels, the largest label."""
+
+    name: str
+    dtype: torch.dtype
+    width: torch.Size
+    top: float | None
+
+
+class BatchSignature:
+    """The names, dtypes, widths and label ranges of a batch that passed every check.
+
+    Only batches on the CPU have one, and only those with plain tensors whose values are checked by one look
+    at each: finite logits and numbers, labels in range. All other batches are always validated.
+    """
+
+    def __init__(self, tensors: list[TensorSignature]) -> None:
+        self._tensors = tensors
+        self._names = frozenset(tensor.name for tensor in tensors)
+
+    @classmethod
+    def of(cls, batch: Outputs) -> BatchSignature | None:
+        """Return the signature of a batch; None if every batch like it has to be validated."""
+        plain = batch.kind is not None and batch.weight is None and all(map(on_host, batch.tensors))
+        ignores = getattr(batch.feature, "ignore_index", None) is not None
+        if not plain or ignores or PROBABILITIES in batch.given:
+            return None
+        tensors = []
+        for name, tensor in (*batch.given.items(), ("target", batch.target)):
+            is_label, top = labels_of(batch, name)
+            if is_label and tensor.is_floating_point():
+                return None
+            largest = top if is_label else None
+            tensors.append(TensorSignature(str(name), tensor.dtype, tensor.shape[1:], largest))
+        return cls(tensors)
+
+    def parts_of(
+        self, tensors: Mapping[str, Any], max_rows: int, shows_finite: Callable[[], bool] | None = None
+    ) -> list[Part]:
+        """Return the tensors of a sound batch of at most `max_rows` rows, if they match; else an empty list.
+
+        The outputs come first and the target last. `shows_finite` returns whether all numbers of a batch
+        that matches are known to be finite; it is asked instead of a pass over each large tensor.
+        """
+        if tensors.keys() != self._names and _passed(tensors) != self._names:
+            return []
+        parts: list[Part] = []
+        large: list[Tensor] = []
+        rows = 0
+        for name, dtype, width, top in self._tensors:
+            tensor = tensors[name]
+            if type(tensor) is not Tensor or tensor.dtype != dtype or not tensor.is_cpu:
+                return []
+            if tensor.layout is not torch.strided or tensor.is_neg():
+                return []
+            shape = tensor.shape
+            rows = rows or (shape[0] if shape else 0)
+            if shape != (rows, *width) or not 0 < rows <= max_rows:
+                return []
+            part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
+            is_list = len(shape) == 1 and rows <= SHORT_LIST
+            if part is tensor and top is None:
+                large.append(tensor)
+            elif not (_is_sound_list(part.tolist(), top) if is_list else _is_sound(tensor, part, top)):
+                return []
+            parts.append(part)
+        if not large or (shows_finite is not None and shows_finite()):
+            return parts
+        return parts if all(_is_sound(tensor, tensor, None) for tensor in large) else []
+
+
+def _passed(tensors: Mapping[str, Any]) -> set[str]:
+    """Return the names of the arguments that are not None; an unknown one counts in any case."""
+    return {name for name, value in tensors.items() if value is not None or name not in KEYWORDS}
+
+
+def part_of(tensor: Tensor) -> Part:
+    """Return the array that shares the memory of a CPU tensor; the tensor where NumPy lacks its type."""
+    return tensor.numpy(force=True) if _has_array(tensor.dtype) else tensor.detach()
+
+
+@functools.cache
+def _has_array(dtype: torch.dtype) -> bool:
+    try:
+        torch.empty(0, dtype=dtype).numpy()
+    except TypeError:
+        return False
+    return True
+
+
+def _is_sound_list(values: list[Any], top: float | None) -> bool:
+    """Return whether numbers are finite or, if `top` is given, labels from 0 to it."""
+    if top is None:
+        return math.isfinite(sum(values))
+    return bool(min(values) >= 0 and max(values) <= top)
+
+
+def _is_sound(tensor: Tensor, part: Part, top: float | None) -> bool:
+    """Return the same as `_is_sound_list` for a tensor of any size."""
+    if top is None:
+        return not tensor.dtype.is_floating_point or math.isfinite(_finite_if_all_are(tensor, part))
+    if tensor.dtype is torch.bool or not tensor.numel():
+        return tensor.dtype is torch.bool
+    low, high = tensor.aminmax()
+    return bool(low.item() >= 0 and high.item() <= top)
+
+
+def _finite_if_all_are(tensor: Tensor, part: Part) -> float:
+    """Return a number that is finite only if all values are; huge values may make it infinite as well."""
+    if isinstance(part, np.ndarray) and part.size <= _SHORT_PRODUCT and part.dtype in _MULTIPLIED:
+        return float(np.vdot(part, part))
+    return tensor.sum().item()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._redaction import excerpt
 from ..exceptions import MetricInputError, StateError
-from ._buffer import SHORT_LIST
+from ._checks import SHORT_LIST
 from ._device import number, on_host, send_to
 from ._state import StatefulMetric
 from .batch import Outputs

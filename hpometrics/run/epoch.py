@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RunError
-from ..metrics._buffer import part_of
+from ..metrics._checks import part_of
 from ..metrics.additive import Additive
 from ..metrics.multitask import by_task
 from ..metrics.registry.names import MetricName

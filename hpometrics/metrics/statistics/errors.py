@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .._device import number, on_host
-from ..batch import Outputs, as_tensor
+from ..batch import Outputs
 from .statistic import Reduction, Statistic, block
 
 PREDS, TARGET, ERROR = range(3)
@@ -32,7 +32,6 @@ _DEGREES: Mapping[str, int] = {
 """The power by which a measure grows with the unit of the values, if its sum may leave float64's range."""
 _LOGGED = {"square_log": {"predictions": -1.0, "target": -1.0}, "square_log_clipped": {"target": -1.0}}
 """The bounds above which log(1 + x) exists."""
-_EPS = 1e-9
 _FAR_GAP = 2.0**-16  # mean square of the logarithmic gaps from which a quotient has 12 of their digits
 _FAR_ERROR = 2.0**-8  # mean log-cosh from which a difference from log 2 has 13 of its digits
 _FACTORS = 512
@@ -69,8 +68,12 @@ class Columns:
 
     @cached_property
     def gap(self) -> Tensor:
-        """The absolute error."""
-        return self.error.abs()
+        """The absolute error, in place of an error that nobody has read."""
+        if "error" in vars(self):
+            return self.error.abs()
+        gap = self.error.abs_()
+        del self.error
+        return gap
 
     @property
     def width(self) -> int:
@@ -224,7 +227,7 @@ def _sum_of_squares(values: Columns) -> float:
 def _sum_of_symmetric(values: Columns) -> float:
     """Sum without a look for values that are both 0, whose share is nan."""
     size = values.preds.abs().add_(values.target.abs())
-    return 2 * (values.gap / size).sum().item()
+    return 2 * torch.div(values.gap, size, out=size).sum().item()
 
 
 def _sum_of_square_logs(values: Columns, clips: bool = False) -> float:
@@ -239,9 +242,7 @@ def _sum_of_log_cosh(values: Columns) -> float:
     """Sum |e| + log(1 + exp(-2 |e|)) - log 2, many with one logarithm; nan where small errors lose digits."""
     gap = values.gap.view(-1)
     total = gap.sum().item() - len(gap) * math.log(2)
-    factors = _in_place(np.exp, gap * -2).add_(
-        1
-    )  # from 1 to 2, so that the product of `_FACTORS` of them fits
+    factors = _in_place(np.exp, gap * -2).add_(1)  # from 1 to 2, so a product of `_FACTORS` of them fits
     whole = len(factors) // _FACTORS * _FACTORS
     total += factors[:whole].view(_FACTORS, -1).prod(0).log_().sum().item()
     total += factors[whole:].prod().log().item()
@@ -393,6 +394,7 @@ class Errors(ErrorSum):
         self.above = _LOGGED.get(measure, {})
         self.degree = _DEGREES.get(measure, 0) if p is None else p
         self.of = TARGET if measure == "size" else ERROR
+        self._reads_all = measure not in ("size", "square_log_clipped")  # which drops what is below 0
 
     def check(self, batch: Outputs) -> None:
         """Check the number of columns and, on the CPU, that log(1 + x) exists.
@@ -429,6 +431,10 @@ class Errors(ErrorSum):
         """Measure the error of each value of a batch, (N, D) float64."""
         return self.measure(batch, self.columns(batch))
 
+    def shows_finite(self, batch: Outputs) -> bool:
+        """Return whether there is a sum of finite errors, which takes finite predictions and targets."""
+        return self._reads_all and self._quick_total(batch) is not None
+
     def update(self, batch: Outputs) -> None:
         """Add one batch, by the faster formula where that has all digits."""
         total = self._quick_total(batch)
@@ -458,43 +464,3 @@ class Errors(ErrorSum):
 
 def _as_column(total: float) -> Tensor:
     return torch.tensor([total], dtype=torch.float64)
-
-
-class MaskedSquares(ErrorSum):
-    """Sum over rows of mask * error ** 2 / (how many columns the row's mask has), per column; and the rows.
-
-    The mask is the extra `mask`, (N, D) of 0 and 1. A row without a masked column adds 0.
-    """
-
-    degree = 2
-
-    def check(self, batch: Outputs) -> None:
-        """Check the number of columns and the mask.
-
-        Raises:
-            MetricInputError: naming what came.
-        """
-        check_width(batch, self._state.get("total"))
-        if batch.extras.get("mask") is None:
-            raise MetricInputError(
-                "unsup_loss needs mask=, with 1 for each hidden column to reconstruct, beside predictions "
-                "and target; mask= is missing"
-            )
-        mask = batch.block("mask", _mask)
-        if mask.shape != batch.target.shape:
-            raise MetricInputError(
-                f"unsup_loss needs mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
-            )
-        if on_host(mask) and not bool(((mask == 0) | (mask == 1)).all()):
-            raise MetricInputError(
-                f"unsup_loss needs mask= of 0 and 1, got values up to {mask.abs().max():g}"
-            )
-
-    def measure(self, batch: Outputs, values: Columns) -> Tensor:
-        """Measure each value."""
-        mask = batch.block("mask", _mask)
-        return mask * values.error.square() / (mask.sum(1, keepdim=True) + _EPS)
-
-
-def _mask(batch: Outputs) -> Tensor:
-    return as_tensor(batch.extras["mask"]).double()

@@ -33,10 +33,10 @@ from .errors import (
     times_power,
     unit_of,
 )
-from .statistic import NumberStatistic, Reduction, Statistic
+from .statistic import NumberStatistic, Reduction, Statistic, block
 
 _TINY = 2.0**-1022  # the divisor where the weights sum to 0
-_NEAR = 32  # times the spread that squares may be before their difference from it loses more than 2 digits
+_NEAR = 100  # times the spread that squares may be before their difference from it loses more than 2 digits
 _ROUNDED = 11  # bits of an int64 that float64 cannot hold
 Of = Literal["error", "target"]
 
@@ -74,6 +74,10 @@ class Moments(NumberStatistic["ColumnMoments"]):
             MetricInputError: naming both numbers.
         """
         check_width(batch, self._state.get("mean"))
+
+    def shows_finite(self, batch: Outputs) -> bool:
+        """Return whether the sums of squares are in range, which takes finite numbers."""
+        return _raw_moments(batch) is not None
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
@@ -217,10 +221,12 @@ class ColumnMoments(NamedTuple):
         }  # fmt: skip
 
 
+@block
 def _raw_moments(batch: Outputs) -> ColumnMoments | None:
     """Compute the moments of one column of real rows on the CPU, without weights, from sums of squares.
 
-    Nothing is subtracted from the rows, which would take a pass and a copy of each.
+    Nothing is subtracted from the rows, which would take a pass and a copy of each. The moments of the error
+    follow from those of its parts, (p - t)^2 = p^2 + t^2 - 2 p t, unless that loses digits.
 
     Returns:
         None where the squares are so far above the spread that it would lose digits, or out of range.
@@ -229,16 +235,41 @@ def _raw_moments(batch: Outputs) -> ColumnMoments | None:
     is_real = batch.predictions.is_floating_point() and batch.target.is_floating_point()
     if batch.weight is not None or not is_real or values.width > 1 or not on_host(batch.target):
         return None
-    flat = [column.view(-1) for column in values]
-    sums = [column.sum().item() for column in flat]
-    squares = [torch.dot(column, column).item() for column in flat]
-    means = [total / rows for total in sums]
-    spreads = [square - total * mean for square, total, mean in zip(squares, sums, means, strict=True)]
-    least = [max(LEAST, square / _NEAR) for square in squares]
-    if not all(low < spread < MOST for low, spread in zip(least, spreads, strict=True)):
+    preds, target = values.preds.view(-1), values.target.view(-1)
+    ours, theirs = _RawColumn.of(preds), _RawColumn.of(target)
+    if not (ours.has_digits and theirs.has_digits):
         return None
-    cross = torch.dot(flat[PREDS], flat[TARGET]).item() - sums[PREDS] * means[TARGET]
+    cross = torch.dot(preds, target).item() - ours.total * theirs.mean
+    square, spread = ours.square + theirs.square, ours.spread + theirs.spread - 2 * cross
+    error = _RawColumn(ours.total - theirs.total, ours.mean - theirs.mean, square, spread)
+    if not error.has_digits:
+        error = _RawColumn.of(values.error.view(-1))
+        if not error.has_digits:
+            return None
+    parts = (ours, theirs, error)
+    means, spreads = [part.mean for part in parts], [part.spread for part in parts]
     return ColumnMoments(rows, means, [0.0] * 3, spreads, cross)
+
+
+class _RawColumn(NamedTuple):
+    """The sum, mean, sum of squares and spread of a column, or of the difference of two columns."""
+
+    total: float
+    mean: float
+    square: float
+    spread: float
+
+    @classmethod
+    def of(cls, column: Tensor) -> _RawColumn:
+        """Compute them in two passes."""
+        total, square = column.sum().item(), torch.dot(column, column).item()
+        mean = total / len(column)
+        return cls(total, mean, square, square - total * mean)
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether the spread has nearly all digits of the squares that it is a difference of."""
+        return max(LEAST, self.square / _NEAR) < self.spread < MOST
 
 
 def _from_one(batch: Outputs, values: Columns) -> tuple[Tensor, Columns]:

@@ -166,12 +166,10 @@ class Pairs:
         >>> Pairs.of_rows(np.array([1, 2, 3]), np.array([1, 3, 2])).discordant
         1.0
         """
-        order = _stable_order(y)
-        is_new = _is_new(y[order])
+        order, is_new = _stable_order(y)
         same_y, codes = _pairs_of_equals(is_new), np.cumsum(is_new, dtype=np.int32)
-        x = x[order]
-        order = _stable_order(x)  # of equal x the lower y comes first
-        is_new_x, codes = _is_new(x[order]), codes[order]
+        order, is_new_x = _stable_order(x[order])  # of equal x the lower y comes first
+        codes = codes[order]
         same_x, same = _pairs_of_equals(is_new_x), _pairs_of_equals(is_new_x | _is_new(codes))
         total, discordant = float(len(x) ** 2), float(_count_inversions(codes))
         concordant = (total - same_x - same_y + same) / 2 - discordant
@@ -179,23 +177,24 @@ class Pairs:
         return cls(concordant, discordant, total, same_x, same_y, groups)
 
 
-def _stable_order(values: NDArray[Any]) -> NDArray[np.integer[Any]]:
-    """Return the indices that sort values, of equal values the earlier first.
+def _stable_order(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], NDArray[np.bool_]]:
+    """Return the indices that sort values, of equal values the earlier first, and which then are new.
 
     Where float32 holds all values, one integer key of value and index is sorted, several times as fast.
     """
-    if values.dtype.kind != "f":
-        return np.argsort(values, kind="stable")
-    with np.errstate(over="ignore"):
-        narrow = values.astype(np.float32) + 0.0  # both zeros become 0.0
-    if not np.array_equal(narrow, values):
-        return np.argsort(values, kind="stable")
+    narrow = values
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            narrow = values.astype(np.float32) + 0.0  # both zeros become 0.0
+    if values.dtype.kind != "f" or not np.array_equal(narrow, values):
+        order = np.argsort(values, kind="stable")
+        return order, _is_new(values[order])
     bits = narrow.view(np.int32)
     keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
     keys <<= 32
     keys |= np.arange(len(keys))
     keys.sort()
-    return keys.astype(np.uint32)
+    return keys.astype(np.uint32), _is_new(keys >> 32)
 
 
 def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -230,8 +229,9 @@ def _count_inversions(codes: NDArray[np.int32]) -> int:
         table = table.reshape(-1, 2 * block)
         places = np.flatnonzero(table.argsort(axis=1, kind="stable") >= block) & (2 * block - 1)
         total += len(table) * (block * block + block * (block - 1) // 2) - int(places.sum())
-        table.sort(axis=1, kind="stable")
         block *= 2
+        if len(table) > 1:
+            table.sort(axis=1, kind="stable")
     return total
 
 

@@ -100,6 +100,13 @@ class Statistic:
             MetricInputError: the batch does not fit.
         """
 
+    def shows_finite(self, batch: Outputs) -> bool:
+        """Return whether what `update` adds shows that all outputs and targets of a batch are finite.
+
+        It is computed once for both. A batch of which nothing shows it is looked through before.
+        """
+        return False
+
     def update(self, batch: Outputs) -> None:
         """Add one validated batch."""
         raise NotImplementedError(f"{type(self).__name__} has no update")

@@ -1,4 +1,4 @@
-"""Sums over rows: of a metric's own values, and of counts that are pooled before any ratio."""
+"""Sums over rows: of a metric's own values, of counts that are pooled before any ratio, of masked squares."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._redaction import excerpt
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
-from ..batch import Outputs
-from .statistic import NumberStatistic, Reduction, Statistic, block
+from ..batch import Outputs, as_tensor
+from .errors import Columns, ErrorSum, check_width
+from .statistic import NumberStatistic, Reduction, block
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
 Slots = dict[str, Any]
+_EPS = 1e-9
 
 
 class WeightedMean(NumberStatistic[list[float]]):
@@ -92,7 +95,7 @@ def _as_state(value: Tensor | float) -> Tensor:
     return value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=torch.float64)
 
 
-class RowTotals(Statistic):
+class RowTotals(NumberStatistic[tuple[NDArray[np.float64], float]]):
     """Sums of columns over rows, float64; a subclass defines the columns.
 
     Counts are whole numbers and are therefore summed without error, in any order.
@@ -100,6 +103,10 @@ class RowTotals(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "rows": "sum"}
     weighted: ClassVar[bool] = True
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._block = repr(self)
 
     def columns(self, batch: Outputs) -> Tensor:
         """Return the numbers of each row of a batch: shape (N, D), float64."""
@@ -116,10 +123,21 @@ class RowTotals(Statistic):
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
         columns = self._measured(batch)
+        if batch.weight is None and on_host(columns) and not self._tensors:
+            total, rows = columns.numpy().sum(0), float(len(batch))
+            if self._numbers is not None:
+                total, rows = self._numbers[0] + total, self._numbers[1] + rows
+            self._numbers, self._derived = (total, rows), {}
+            return
         if batch.weight is not None:
             columns = columns * batch.weight.unsqueeze(1)
         weight = columns.new_ones(len(columns)) if batch.weight is None else batch.weight
         self.add(total=columns.sum(0), rows=weight.sum())
+
+    def tensors_of(self, numbers: tuple[NDArray[np.float64], float]) -> dict[str, Tensor]:
+        """Return the state that plain numbers stand for."""
+        total, rows = numbers
+        return {"total": torch.from_numpy(total), "rows": _as_state(rows)}
 
     @property
     def total(self) -> Tensor:
@@ -132,7 +150,7 @@ class RowTotals(Statistic):
         return not self._state["rows"] > 0
 
     def _measured(self, batch: Outputs) -> Tensor:
-        return batch.block(repr(self), self.columns)
+        return batch.block(self._block, self.columns)
 
 
 class States(NamedTuple):
@@ -192,3 +210,43 @@ class SlotCounts(RowTotals):
             for slots, right in zip(*states(batch), strict=True)
         ]
         return send_to(torch.from_numpy(np.array(counts, np.float64)), batch.target.device)
+
+
+class MaskedSquares(ErrorSum):
+    """Sum over rows of mask * error ** 2 / (how many columns the row's mask has), per column; and the rows.
+
+    The mask is the extra `mask`, (N, D) of 0 and 1. A row without a masked column adds 0.
+    """
+
+    degree = 2
+
+    def check(self, batch: Outputs) -> None:
+        """Check the number of columns and the mask.
+
+        Raises:
+            MetricInputError: naming what came.
+        """
+        check_width(batch, self._state.get("total"))
+        if batch.extras.get("mask") is None:
+            raise MetricInputError(
+                "unsup_loss needs mask=, with 1 for each hidden column to reconstruct, beside predictions "
+                "and target; mask= is missing"
+            )
+        mask = batch.block("mask", _mask)
+        if mask.shape != batch.target.shape:
+            raise MetricInputError(
+                f"unsup_loss needs mask= of shape {tuple(batch.target.shape)}, got {tuple(mask.shape)}"
+            )
+        if on_host(mask) and not bool(((mask == 0) | (mask == 1)).all()):
+            raise MetricInputError(
+                f"unsup_loss needs mask= of 0 and 1, got values up to {mask.abs().max():g}"
+            )
+
+    def measure(self, batch: Outputs, values: Columns) -> Tensor:
+        """Measure each value."""
+        mask = batch.block("mask", _mask)
+        return mask * values.error.square() / (mask.sum(1, keepdim=True) + _EPS)
+
+
+def _mask(batch: Outputs) -> Tensor:
+    return as_tensor(batch.extras["mask"]).double()

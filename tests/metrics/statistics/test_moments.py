@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpometrics import get_metric
-from hpometrics.exceptions import MetricInputError, StateError
+from hpometrics.exceptions import MetricInputError, NonFiniteError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.statistics import moments as moments_module
@@ -123,6 +123,38 @@ def test_faster_sums_are_taken_only_where_they_serve():
     symmetric = Errors("symmetric")
     symmetric.update(zeros)
     assert symmetric.total.item() == pytest.approx(2 / 3)
+
+
+LARGE = 10_000
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("column", ["predictions", "target", "both"])
+@pytest.mark.parametrize("statistic", [Moments(), *map(Errors, sorted(_SUMS))], ids=str)
+def test_sums_show_that_all_numbers_of_a_large_batch_are_finite(statistic, column, bad):
+    """A batch with one number that is not is never accepted for its sums, whatever the others are."""
+    sound = {name: 4 * torch.rand(LARGE) + 0.01 for name in ("predictions", "target")}
+    is_shown = statistic.shows_finite(Outputs(Number(), **sound))
+    assert is_shown == (statistic.params.get("measure") not in ("size", "square_log_clipped"))
+    for name in sound if column == "both" else [column]:
+        sound[name][LARGE // 2] = bad
+    assert not statistic.shows_finite(Outputs(Number(), **sound))
+
+
+@pytest.mark.parametrize("name", ["mse", "r2", "rmsle(clip=true)", "wape"])
+def test_a_large_batch_that_is_not_finite_changes_nothing(name):
+    """The batch before and the one after are measured as if it had not been there."""
+    metric, clean = get_metric(name, Number()), get_metric(name, Number())
+    for place in (None, 5, None):
+        preds, target = torch.linspace(1, 3, LARGE), torch.linspace(2, 3, LARGE)
+        if place is None:
+            metric.update(preds, target)
+            clean.update(preds, target)
+            continue
+        preds[place] = -math.inf
+        with pytest.raises(NonFiniteError, match="position 5"):
+            metric.update(preds, target)
+    assert torch.equal(metric.compute(), clean.compute())
 
 
 @pytest.mark.parametrize("value", [-1.0, -3.0])

@@ -22,10 +22,11 @@ from ...batch import Outputs, as_tensor
 from ...features import NUMBER, PREDICTIONS, TIMESERIES, VECTOR, OutputFeature
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.errors import ERROR, TARGET, Errors, MaskedSquares, Measure, columns, times_power
+from ...statistics.errors import ERROR, TARGET, Errors, Measure, columns, times_power
 from ...statistics.moments import Extremes, Moments
 from ...statistics.scores import Pooled, Rows, quantile
 from ...statistics.statistic import Statistic
+from ...statistics.totals import MaskedSquares
 from .._data import Batch, draw_drifted, uniform
 
 REAL = [NUMBER, VECTOR, TIMESERIES]

@@ -18,6 +18,7 @@ from ....exceptions import MetricInputError
 from ._row import MetricInputs
 
 _BLOCK = 1 << 15  # values of a picture in a block; SSIM has five arrays of them
+_FEW = 1 << 13  # values up to which NumPy multiplies on one thread
 
 
 def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> list[float]:
@@ -38,15 +39,20 @@ def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> list[floa
     right, own = values_of(target), values_of(preds)
     for start in range(0, count, _BLOCK):
         part = slice(start, start + _BLOCK)
-        error = torch.from_numpy(np.subtract(right[part], own[part], dtype=np.float64))
-        total += torch.dot(error, error).item()
+        error = np.subtract(right[part], own[part], dtype=np.float64)
+        total += float(np.vdot(error, error)) if error.size <= _FEW else _sum_of_squares(error)
     return [total, float(count)]
+
+
+def _sum_of_squares(error: npt.NDArray[np.float64]) -> float:
+    values = torch.from_numpy(error)
+    return torch.dot(values, values).item()
 
 
 def values_of(pictures: Tensor) -> npt.NDArray[Any]:
     """Return all values as a flat array; NumPy has no bfloat16, and does not subtract bools."""
     wide = pictures.float() if pictures.dtype in (torch.bfloat16, torch.bool) else pictures
-    values: npt.NDArray[Any] = wide.reshape(-1).numpy()
+    values: npt.NDArray[Any] = wide.numpy().reshape(-1)
     return values
 
 
