@@ -58,20 +58,25 @@ Public Python names warn when they are loaded; the reader of any other name call
 _warned: set[str] = set()
 
 
+def outside_level() -> int:
+    """Return the `stacklevel` with which a warning of the caller has the line outside this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hpometrics"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def warn_deprecated(name: str) -> None:
     """Warn about a deprecated name, once per process, at the line outside this package that uses it."""
     if name in _warned:
         return
     _warned.add(name)
     deprecated = DEPRECATED[name]
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hpometrics"):
-        frame, level = frame.f_back, level + 1
     text = (
         f"{name} is deprecated since hpometrics {deprecated.since} and will be removed in "
         f"{deprecated.removed_in}; use {deprecated.instead}"
     )
-    warnings.warn(text, DeprecationWarning, stacklevel=level)
+    warnings.warn(text, DeprecationWarning, stacklevel=outside_level())
 
 
 _IMPORT = re.compile(r"^from \.([\w.]+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)

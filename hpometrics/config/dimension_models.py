@@ -118,6 +118,9 @@ def _dimension_shape(value: Any) -> Any:
         return {"value": value}
     if not any(kind in value for kind in KINDS) and (line := line_of_mapping(value)) is not None:
         raise wrong(f"another tool's dimension; write {line or _FORMS}")
+    if value and all(isinstance(part, dict) for part in value.values()) and value.keys().isdisjoint(KINDS):
+        inner = next(iter(value.get("parameters") or value))  # W&B's, which nests params so
+        raise wrong(f"a nested param has a dotted name; write a dimension whose name ends in '.{inner}'")
     one_key(value, KINDS, "a search dimension")
     return value
 

@@ -71,7 +71,6 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         """Start the run, after the latest checkpoint if there is one."""
         self._loop.begin(self.params.get("epochs"), self._objects())
         self._count = 0
-        self._loop.save_if_over(self._objects())
         self._stop_after_the_last()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

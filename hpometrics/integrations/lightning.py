@@ -117,12 +117,11 @@ class RunCallback(Callback):
         self._loop.leave()
 
 
-def _most(trainer: Trainer, by_epoch: bool) -> int | None:
-    """Return the most epochs, or batches, that a fit trains on; None if it has no end."""
+def _most(trainer: Trainer, by_epoch: bool) -> float:
+    """Return the most epochs, or batches, that a fit trains on; infinity if it has no end."""
     epochs, steps = (math.inf if n in (None, -1) else n for n in (trainer.max_epochs, trainer.max_steps))
     batches = min(epochs * trainer.num_training_batches, steps * trainer.accumulate_grad_batches)
-    most = epochs if by_epoch else batches
-    return int(most) if math.isfinite(most) else None
+    return epochs if by_epoch else batches
 
 
 def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:

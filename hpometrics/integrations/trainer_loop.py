@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -75,11 +76,12 @@ class TrainerLoop:
         """Whether all epochs are done."""
         return self._epoch is None
 
-    def begin(self, n: int | None, objects: Objects | None, counts_steps: bool = False) -> int:
+    def begin(self, n: float | None, objects: Objects | None, counts_steps: bool = False) -> int:
         """Restore the objects if the run was killed before, and start its epochs.
 
         Args:
-            n: the number of epochs, or of steps, that the trainer will train; None if it does not know.
+            n: the number of epochs, or of steps, that the trainer will train; None, `math.inf` or
+                `sys.maxsize` if it does not know.
             objects: the objects whose states a checkpoint holds; None if the trainer keeps its state itself.
             counts_steps: whether the trainer evaluates after a number of steps.
 
@@ -90,12 +92,15 @@ class TrainerLoop:
             RunError: neither the trainer nor the spec has such a number, the spec counts the other, or the
                 run has begun.
         """
-        self._most, self.counts_steps = n, counts_steps
+        most = None if n is None or n >= sys.maxsize else int(n)
+        self._most, self.counts_steps = most, counts_steps
         self.first = self._run.resume_record() if objects is None else self._run.restore(**objects)
         if counts_steps and self.first:
             self.first = self._run.history[-1].step or 0
-        self._epochs = self._run.steps(n, every=n) if counts_steps else self._run.epochs(n)
+        self._epochs = self._run.steps(most, every=most) if counts_steps else self._run.epochs(most)
         self._epoch = next(self._epochs, None)
+        if self.over and objects is not None:
+            self._states = copy_states(objects)
         return self.first
 
     def start_epoch(self) -> None:
@@ -213,12 +218,8 @@ class TrainerLoop:
                 f"return keywords of run.update, as in {{'logits': logits, 'target': target}}"
             )
 
-    def save_if_over(self, objects: Objects) -> None:
-        """Keep the states of the objects if no epoch is left, for `put_back`."""
-        self._states = copy_states(objects) if self.over else None
-
     def put_back(self, objects: Objects) -> None:
-        """Undo the step that a trainer takes before it checks whether it must stop."""
+        """Undo the step that a trainer takes before it checks whether it must stop, if no epoch was left."""
         if self._states is not None:
             put_states(objects, self._states)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..direction import MAXIMIZE
 from ..exceptions import RunError, missing_extra
 from ..metrics._device import process
-from ..run.checkpoint import Stateful
 from ..run.run import Run
 from .directions import check_watcher, monitor_of
-from .trainer_loop import TrainerLoop, as_reader
+from .trainer_loop import Objects, TrainerLoop, as_reader
 
 try:
     from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -53,7 +51,7 @@ class RunCallback(TrainerCallback):
         self, run: Run | Callable[[], Run], read: Callable[[EvalPrediction], Any] | None = None
     ) -> None:
         self._make_run = None if isinstance(run, Run) else run
-        self._read = read or _logits
+        self._read = read or (lambda one: as_reader("logits")(one.predictions, one.label_ids))
         self._start_run(run if isinstance(run, Run) else run())
 
     def _start_run(self, run: Run) -> None:
@@ -90,11 +88,10 @@ class RunCallback(TrainerCallback):
         return {"direction": direction, "compute_objective": self._objective}
 
     def _objective(self, metrics: Mapping[str, float]) -> Any:
-        names = self.run.spec.optimized
-        current = [metrics[name if name in metrics else f"eval_{name}"] for name in names]
+        names = (name if name in metrics else f"eval_{name}" for name in self.run.spec.optimized)
         stops = self._control is not None and self._control.should_training_stop  # whoever has set it
         is_last = self._loop.over or stops or self._at_last_step
-        scores = list(self.run.scores) if is_last else current
+        scores = list(self.run.scores) if is_last else [metrics[name] for name in names]
         return scores if len(scores) > 1 else scores[0]
 
     def on_train_begin(
@@ -115,8 +112,7 @@ class RunCallback(TrainerCallback):
             self._start_run(self._make_run())
         counts_steps = args.eval_strategy == IntervalStrategy.STEPS
         most = state.max_steps if counts_steps else state.num_train_epochs
-        self._loop.begin(None if most == sys.maxsize else most, _objects(kwargs), counts_steps)
-        self._loop.save_if_over(_objects(kwargs))
+        self._loop.begin(most, _objects(kwargs), counts_steps)
         control.should_training_stop |= self._loop.over
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
@@ -148,10 +144,6 @@ class RunCallback(TrainerCallback):
         self._loop.leave()
 
 
-def _logits(prediction: EvalPrediction) -> Any:
-    return as_reader("logits")(prediction.predictions, prediction.label_ids)
-
-
-def _objects(kwargs: Mapping[str, Any]) -> dict[str, Stateful]:
+def _objects(kwargs: Mapping[str, Any]) -> Objects:
     """Return the contents of a checkpoint from the arguments of a callback."""
     return {"model": kwargs["model"], "optimizer": kwargs["optimizer"], "scheduler": kwargs["lr_scheduler"]}

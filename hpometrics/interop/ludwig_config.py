@@ -9,9 +9,8 @@ from ..backends.registry import POPULATIONS, RAY_SCHEDULERS, REPLAY
 from ..space.values import is_number, is_scalar
 from . import terms
 from .ludwig_metric import (
-    COMBINED,
-    LOSS,
     LudwigOutputs,
+    metric_and_output,
     order_alike,
     read_optimized,
     read_outputs,
@@ -339,7 +338,7 @@ def _why_no_patience(
     per_epoch = trainer.mapping.get("checkpoints_per_epoch") in (None, 0, 1)
     if not per_epoch or trainer.mapping.get("steps_per_checkpoint") not in (None, 0):
         return "it counts evaluations, and an epoch may have none or several"
-    metric, field = hyperopt.word("metric", LOSS), hyperopt.word("output_feature", COMBINED)
+    metric, field = metric_and_output(hyperopt, outputs)
     if len(outputs.types) != 1 and trainer.mapping.get("validation_field") != field:
         return "it may watch another output"
     kind = outputs.types.get(field) or next(iter(outputs.types.values()), None)

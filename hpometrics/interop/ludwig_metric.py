@@ -74,8 +74,10 @@ def read_outputs(top: Section) -> LudwigOutputs:
 
 def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> str | dict[str, Any]:
     """Resolve the metric with its output; remark on its split, its goal and the trainer's own metric."""
-    metric = hyperopt.word("metric", LOSS)
-    feature = hyperopt.word("output_feature", COMBINED)
+    metric, feature = metric_and_output(hyperopt, outputs)
+    if metric != (written := hyperopt.word("metric", LOSS)):
+        text = f"Ludwig rejects {written}: its metric has no path"
+        hyperopt.remark("metric", text, "no-such-metric", f"the import reads {metric} of {feature}")
     split = hyperopt.word("split", "validation")
     if split != "validation":
         hyperopt.remark("split", f"Ludwig scores validation, not {split}", "split", "so does the import")
@@ -94,6 +96,13 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
         "metric": f"ludwig_{metric}",
         "direction": direction.value,
     }
+
+
+def metric_and_output(hyperopt: Section, outputs: LudwigOutputs) -> tuple[str, str]:
+    """Return the metric and its output, also where the metric has a path: `validation.combined.loss`."""
+    metric, feature = hyperopt.word("metric", LOSS), hyperopt.word("output_feature", COMBINED)
+    *path, last = metric.split(".")
+    return (last, path[-1]) if path and path[-1] in (COMBINED, *outputs.types) else (metric, feature)
 
 
 def _format_metric(hyperopt: Section, metric: str, feature: str, outputs: LudwigOutputs) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from .._imports import outside_level
 from ..exceptions import MetricInputError, NonFiniteError
 from ._checks import Check, check_shapes, labels_of, value_checks
 from ._device import on_host, send_to
@@ -215,7 +216,7 @@ def _finite_rows(batch: Outputs) -> Tensor:
 
 
 def _warn_of_probabilities(batch: Outputs) -> None:
-    """Warn of class logits in which every row looks like the result of a softmax; Python shows it once."""
+    """Warn of class logits that look like the result of a softmax; Python shows it once for each line."""
     logits = batch.given.get(LOGITS) if batch.feature.type in _OF_CLASSES else None
     if logits is None or logits.shape[-1] < 2:
         return
@@ -225,5 +226,5 @@ def _warn_of_probabilities(batch: Outputs) -> None:
         warnings.warn(
             "every row that was passed as logits= lies in [0, 1] and sums to 1, as probabilities do; pass a "
             "softmax output as probabilities=, or the values before the softmax as logits=",
-            stacklevel=2,
+            stacklevel=outside_level(),
         )

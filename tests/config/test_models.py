@@ -149,6 +149,11 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("{float: [1e-4, 1e-1], log: true}", "{choice: 3}", "space.lr.choice: expected a list of values"),
         ("{float: [1e-4, 1e-1], log: true}", "", "space.lr: a search dimension needs one of"),
         (
+            "{float: [1e-4, 1e-1], log: true}",
+            "{decay: {float: [0, 1]}}",
+            "space.lr: a nested param has a dotted name; write a dimension whose name ends in '.decay'",
+        ),
+        (
             "optimize: roc_auc",
             "optimise: roc_auc",
             "5:11: metrics: unknown key 'optimise'; did you mean 'optimize'?",

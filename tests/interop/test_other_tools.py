@@ -13,6 +13,7 @@ from foreign_files import (
     EXAMPLES,
     GRID,
     WINE,
+    WINE_LOSS,
     converted,
     init,
     oracle,
@@ -52,6 +53,14 @@ def test_the_optuna_executor_of_ludwig(tmp_path):
     assert config["budget"] == {"trials": 20, "time": "0.5h", "epochs": 15, "patience": 5}
     assert "mean_squared_error" not in remarks  # the trainer's, by which the same epoch is the best
     assert "sampler: is Optuna's AutoSampler; the import writes tpe" in remarks
+
+
+def test_a_metric_of_ludwig_with_its_path(tmp_path):
+    """As its own example has it, which Ludwig rejects: the loss of the only output, also for the patience."""
+    config, remarks = converted(tmp_path, "config_optuna.yaml", yaml.safe_dump(WINE_LOSS))
+    assert config["metrics"] == {"optimize": "log_loss"} and config["search"]["pruner"] == "hyperband"
+    assert "metric: Ludwig rejects validation.combined.loss: its metric has no path" in remarks
+    assert "early_stop: dropped: it watches roc_auc, not loss" in remarks
 
 
 @pytest.mark.parametrize(

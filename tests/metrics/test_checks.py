@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import weakref
 
 import pytest
@@ -264,6 +265,20 @@ def test_probabilities_passed_as_logits_are_warned_of(dtype):
     one_hot = torch.eye(4)[target]
     for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25, one_hot):
         MetricCollection(["log_loss"], output=Category(4)).update(logits=sound.to(dtype), target=target)
+
+
+def test_each_line_that_passes_probabilities_as_logits_is_named():
+    """Of several outputs or tasks, each update is warned of once, by the user's own line."""
+    rows = {"logits": torch.tensor([[0.2, 0.8], [0.6, 0.4]]), "target": torch.tensor([1, 0])}
+    first, second = (MetricCollection(["log_loss"], output=Category(2)) for _ in range(2))
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            first.update(**rows)
+            second.update(**rows)
+            first.reset(), second.reset()
+    assert [message.filename for message in messages] == [__file__] * 2
+    assert messages[1].lineno == messages[0].lineno + 1
 
 
 @pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy"])

@@ -107,9 +107,37 @@ WINE = {
         "split": "validation",
     },
 }
-"""`examples/hyperopt/config_optuna.yaml` of Ludwig, with three of its eleven input features."""
+"""The config of `examples/hyperopt/README_optuna.md` of Ludwig, with three of its eleven input features."""
+WINE_LOSS = {
+    "model_type": "ecd",
+    "input_features": WINE["input_features"],
+    "output_features": [{"name": "quality", "type": "binary"}],
+    "trainer": {"epochs": 20},
+    "hyperopt": {
+        "executor": {
+            "type": "optuna",
+            "num_samples": 20,
+            "sampler": "auto",
+            "pruner": "hyperband",
+            "storage": "sqlite:///optuna_results.db",
+        },
+        "parameters": {
+            "trainer.learning_rate": {"space": "loguniform", "lower": 1e-5, "upper": 1e-2},
+            "trainer.batch_size": {"space": "int", "lower": 16, "upper": 256},
+            "trainer.optimizer.type": {
+                "space": "choice",
+                "categories": ["adam", "adamw", "radam", "schedule_free_adamw"],
+            },
+        },
+        "goal": "minimize",
+        "metric": "validation.combined.loss",
+        "split": "validation",
+    },
+}
+"""`examples/hyperopt/config_optuna.yaml` of Ludwig 0.17.8, whose own metric Ludwig rejects."""
 EXAMPLES = {
-    "config_optuna.yaml": yaml.safe_dump(WINE, sort_keys=False),
+    "readme_optuna.yaml": yaml.safe_dump(WINE, sort_keys=False),
+    "config_optuna.yaml": yaml.safe_dump(WINE_LOSS, sort_keys=False),
     "sphere.yaml": sweeper(**SPHERE),
     "front.yaml": sweeper(**FRONT),
     "typed.yaml": sweeper(search_space={"x": {"type": "float", "low": 1e-3, "high": 1, "log": True}}),
