@@ -27,7 +27,7 @@ from hpometrics.testing.scorecard import law_name
 ROOT = Path(__file__).parents[2]
 PATHS = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
 PAGES = {name: path.read_text(encoding="utf8") for name, path in PATHS.items()}
-README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine-params.md"]
+README, STAGES = PAGES["README.md"], PAGES["engine-params.md"]
 BLOCKS = {
     name: re.findall(r"```python\n(?!# (?:mine|warp)/)(.*?)```", page, re.DOTALL)  # others run those
     for name, page in PAGES.items()
@@ -227,7 +227,9 @@ def test_the_search_of_engine_params_is_the_shipped_one():
 def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
     """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
     row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
-    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", SWEEPS, re.DOTALL)[1])
+    shown = re.findall(
+        row, re.search(r"```text\n(Pareto front of.*?)```", PAGES["several-objectives.md"], re.DOTALL)[1]
+    )
     points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
     assert front_of(points, ways) == list(range(len(shown)))
     assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
@@ -354,7 +356,9 @@ def test_the_page_with_the_method_prints_the_other_tables():
 
 def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):
     """The command that is printed finds values by user in the directory that the sweep leaves."""
-    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()
+    command, name, last = re.search(
+        r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", PAGES["sweeps.md"]
+    ).groups()
     fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
     monkeypatch.chdir(ROOT)
     ran = run_here(ROOT / "configs" / f"{name}.yaml", *fewer)
