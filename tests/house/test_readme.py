@@ -16,7 +16,6 @@ from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here, without_numbers
 
-from hpometrics.backends.registry import DEFAULT
 from hpometrics.backends.storage_url import url_of
 from hpometrics.cli.main import main
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -27,7 +26,7 @@ from hpometrics.testing.scorecard import law_name
 ROOT = Path(__file__).parents[2]
 PATHS = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
 PAGES = {name: path.read_text(encoding="utf8") for name, path in PATHS.items()}
-README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine-params.md"]
+README, STAGES = PAGES["README.md"], PAGES["engine-params.md"]
 BLOCKS = {
     name: re.findall(r"```python\n(?!# (?:mine|warp)/)(.*?)```", page, re.DOTALL)  # others run those
     for name, page in PAGES.items()
@@ -165,20 +164,19 @@ def test_the_job_for_kubernetes_runs_commands_that_there_are(tmp_path, monkeypat
     assert url_of(container["command"][2]) == "postgresql://ada:a%2Fb%40c@db/studies"
 
 
+QUICKSTART = ROOT / "configs/quickstart.yaml"
 SHOWN = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
 END = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
 
 
 def test_the_end_of_the_quickstart_is_what_is_shown(tmp_path, monkeypatch):
-    """The file that is shown prints its params, metrics and directions; numbers are those of one machine."""
+    """The shipped file prints its params, metrics and directions; numbers are those of one machine."""
     monkeypatch.chdir(ROOT)
-    path = tmp_path / "shown.yaml"
-    path.write_text(SHOWN, encoding="utf8")
     home = tmp_path / "run"
-    ran = run_here(path, "budget.trials=10", "budget.epochs=4", f"results.dir={home}")
+    ran = run_here(QUICKSTART, "budget.trials=10", "budget.epochs=4", f"results.dir={home}")
     assert ran.exit_code == 0, ran.stderr
     check_end(ran.stdout)
-    check_best(yaml.safe_load(SHOWN), home)
+    check_best(yaml.safe_load(QUICKSTART.read_text(encoding="utf8")), home)
 
 
 @EXHAUSTIVE
@@ -211,10 +209,28 @@ def test_an_excerpt_is_of_its_file(path, excerpt):
         assert there, piece
 
 
-def test_the_sweep_is_of_the_quickstart():
-    """It is the whole of `configs/quickstart.yaml`, but for the backend, which is the default."""
-    shipped = yaml.safe_load((ROOT / "configs/quickstart.yaml").read_text(encoding="utf8"))
-    assert yaml.safe_load(SHOWN) | {"backend": DEFAULT} == shipped
+def test_the_readme_is_short():
+    """A reader sees it in a minute; its pictures load at once."""
+    assert len(README.splitlines()) <= 150 and len(README) <= 9_000
+    pictures = [ROOT / picture for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)]
+    assert len(pictures) == 2 and all(picture.stat().st_size <= 500_000 for picture in pictures)
+
+
+def test_the_file_of_five_lines_runs(tmp_path, monkeypatch):
+    """Its params, budget and confirmation are those of the quickstart, and it optimizes the same metric."""
+    file, shipped = yaml.safe_load(SHOWN), yaml.safe_load(QUICKSTART.read_text(encoding="utf8"))
+    assert len(SHOWN.splitlines()) == len(file) == 5
+    assert file["space"].items() <= shipped["space"].items()
+    assert file["metrics"].items() <= shipped["metrics"].items()
+    assert {*file["space"], *file["engine"]["params"]} == {*shipped["space"]}
+    assert file["engine"]["target"] == shipped["engine"]
+    assert (file["budget"], file["confirm"]) == (shipped["budget"], shipped["confirm"])
+    monkeypatch.chdir(ROOT)
+    path, home = tmp_path / "shown.yaml", tmp_path / "run"
+    path.write_text(SHOWN, encoding="utf8")
+    ran = run_here(path, "budget.trials=3", "budget.epochs=1", "confirm.top=2", f"results.dir={home}")
+    assert ran.exit_code == 0, ran.stderr
+    check_best(file, home)
 
 
 def test_the_search_of_engine_params_is_the_shipped_one():
@@ -227,7 +243,9 @@ def test_the_search_of_engine_params_is_the_shipped_one():
 def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
     """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
     row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
-    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", SWEEPS, re.DOTALL)[1])
+    shown = re.findall(
+        row, re.search(r"```text\n(Pareto front of.*?)```", PAGES["several-objectives.md"], re.DOTALL)[1]
+    )
     points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
     assert front_of(points, ways) == list(range(len(shown)))
     assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
@@ -354,7 +372,9 @@ def test_the_page_with_the_method_prints_the_other_tables():
 
 def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):
     """The command that is printed finds values by user in the directory that the sweep leaves."""
-    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()
+    command, name, last = re.search(
+        r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", PAGES["sweeps.md"]
+    ).groups()
     fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
     monkeypatch.chdir(ROOT)
     ran = run_here(ROOT / "configs" / f"{name}.yaml", *fewer)

@@ -17,9 +17,9 @@ from hpometrics.backends.registry import (
     searches_for_one,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs/how-to/sweeps.md").read_text(encoding="utf8")
-SECTION = PAGE.partition("\n## Samplers and pruners\n")[2].partition("\n## ")[0]
-ROWS = [re.split(r" *\| *", line)[1:-1] for line in SECTION.splitlines() if line.startswith("| `")]
+GUIDES = Path(__file__).parents[2] / "docs/how-to"
+PAGE = (GUIDES / "samplers-and-pruners.md").read_text(encoding="utf8")
+ROWS = [re.split(r" *\| *", line)[1:-1] for line in PAGE.splitlines() if line.startswith("| `")]
 SAMPLER_ROWS = {row[0].strip("`"): row[1:] for row in ROWS if len(row) == 8}
 PRUNER_ROWS = {row[0].strip("`"): row[1:] for row in ROWS if len(row) == 5}
 YES = {True: "yes", False: "no"}
@@ -55,7 +55,8 @@ def test_a_row_says_where_a_pruner_runs_and_by_which_words(name):
 
 def test_the_guide_names_what_learns_from_earlier_sweeps():
     """The sentence lists each sampler by name, those that learn and those that do not."""
-    [sentence] = re.findall(r"\n- (`tpe`, .*?) A grid\s+and a list", PAGE, re.DOTALL)
+    page = (GUIDES / "warm-start.md").read_text(encoding="utf8")
+    [sentence] = re.findall(r"\n- (`tpe`, .*?) A grid\s+and a list", page, re.DOTALL)
     learning, _, others = sentence.partition(" learn; ")
     assert {*re.findall(r"`(\w+)`", learning)} == {name for name in SAMPLERS if learns(name)}
     assert {*re.findall(r"`(\w+)`", others)} == {name for name in SAMPLERS if not learns(name)} - {"grid"}
