@@ -13,7 +13,7 @@ from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...retrieval.relevance import SparseRelevance
 from .._batches import draw_shortened
-from ._base import RowMetric, list_metric
+from ._table import RowMetric, list_metric
 
 _EPSILON = 1e-5  # of a judgment, which keeps a share of no judgments from being 0 / 0; trec_eval's
 

@@ -10,11 +10,11 @@ it is registered as. torchmetrics' modules are imported when a metric is first u
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from ...registry import index
+from ...registry.facts import keyword_parameters, write_signature
 from ...registry.index import path_of, registry
 from ...registry.register import register_metric
 from . import audio, clusterings, images, labels, numbers, objects, rankings, texts
@@ -58,14 +58,12 @@ def register_all() -> None:
 
 def class_of(row: Row) -> type[Reference]:
     """Create the metric class of a row."""
-    signature, hints = _signature(row)
-    parameters = signature.parameters.values()
+    parameters = keyword_parameters(row.params)
 
     def __init__(self: Reference, **params: Any) -> None:
         Reference.__init__(self, **signature.bind(self, **params).kwargs)
 
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
-    __init__.__annotations__ = hints
+    signature = write_signature(__init__, parameters)
     name, draw = _class_name(row), draw_of(row)
     return type(name, (Reference,), {
         "__doc__": _doc(row), "__init__": __init__, "__module__": __name__, "__qualname__": name,
@@ -79,29 +77,6 @@ def class_of(row: Row) -> type[Reference]:
 
 def _class_name(row: Row) -> str:
     return "".join(word.capitalize() for word in (*row.name.split("_"), "of", row.features[0]))
-
-
-def _signature(row: Row) -> tuple[inspect.Signature, dict[str, Any]]:
-    """Return the signature of the parameters that a name may set, and their types."""
-    parameters_by_name = {name: _parameter(value) for name, value in row.params.items()}
-    parameters = [
-        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        *(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, (_, default) in parameters_by_name.items()
-        ),
-    ]
-    hints = {name: hint for name, (hint, _) in parameters_by_name.items()}
-    return inspect.Signature(parameters), hints
-
-
-def _parameter(value: Any) -> tuple[Any, Any]:
-    """Return the type and the default of a parameter as a row writes it."""
-    if isinstance(value, tuple):
-        return Literal[value], value[0]
-    if value is None:
-        return int | None, None
-    return (value, inspect.Parameter.empty) if isinstance(value, type) else (type(value), value)
 
 
 def _doc(row: Row) -> str:
