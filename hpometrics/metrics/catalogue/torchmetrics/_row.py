@@ -24,7 +24,6 @@ from ...features import (
     IMAGE,
     MASK,
     PREDICTIONS,
-    RANKING,
     SET,
     TEXT,
     InputType,
@@ -51,7 +50,6 @@ SHAPES: Mapping[str, str] = {
     CATEGORY: "preds, target: (N,) int.",
     CLUSTERS: "preds, target: (N,) int.",
     TEXT: "predictions: N texts. target: N texts, or N lists of one or more references.",
-    RANKING: "preds: (users, items) float, scores. target: (users, items), relevant above 0; or sparse.",
     IMAGE: "preds, target: (N, channels, height, width) float.",
     AUDIO: "preds, target: (N, samples) float.",
     BOXES: "preds, target: N mappings of `boxes` (M, 4) float and `labels` (M,) int; those of preds have "
@@ -75,11 +73,6 @@ def row_by_row(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
         inner.update(preds[None], target[None])
 
 
-def target_first(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
-    """Update with the target before the predictions."""
-    inner.update(inputs.target, inputs.preds)
-
-
 def predictions_only(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the predictions alone, without a target."""
     inner.update(inputs.preds)
@@ -101,7 +94,7 @@ class Row:
     """One name for one torchmetrics class, or for its binary, multiclass and multilabel variants.
 
     Attributes:
-        name: the canonical name; a native metric of the same name takes precedence.
+        name: the canonical name.
         features: the output features it serves.
         source: module and class, without `torchmetrics`; for classification without the variant's prefix.
         direction: which way is better. It is ours, proven by experiment, and never read from the class.
@@ -134,9 +127,9 @@ class Row:
     name: str
     features: tuple[str, ...]
     source: str
-    direction: Direction | None
-    summary: str
-    value: str
+    direction: Direction | None = None
+    summary: str = ""
+    value: str = ""
     shape: str = ""
     formula: str = ""
     paper: str = ""
