@@ -1,7 +1,7 @@
 """Metrics from torchmetrics: every class that has a direction, by name.
 
 The tables state the name, the inputs and the direction of each class. Classes whose metrics this package
-computes itself are in `hpometrics/testing/peers.py`. A class without a name is in `UNLISTED`, with a reason.
+computes itself are in `hpometrics/testing/peers.py`.
 
 A metric class is created from its row and registered when the attribute of this module is first read.
 torchmetrics' modules are imported when a metric is first used.
@@ -15,10 +15,10 @@ from ...registry.facts import keyword_parameters, write_signature
 from ...registry.register import register_metric
 from . import audio, images, labels, objects, texts
 from ._data import draw_of
-from ._row import FACADES, SHAPES, UNLISTED, Row
+from ._row import SHAPES, Row
 from ._wrapper import Reference
 
-__all__ = ["FACADES", "ROWS", "UNLISTED", "Reference", "class_of", "register_all"]
+__all__ = ["ROWS", "Reference", "class_of", "register_all"]
 
 ROWS: tuple[Row, ...] = tuple(row for table in (labels, texts, images, audio, objects) for row in table.ROWS)
 """Every row of the tables, one per name of a torchmetrics class."""

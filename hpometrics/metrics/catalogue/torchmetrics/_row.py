@@ -190,56 +190,6 @@ class Row:
             return name
         return f"{_PREFIXES[feature_type]}{name}"
 
-    @property
-    def sources(self) -> set[str]:
-        """Every class that it covers, as `module.Class`."""
-        return {f"{self.family}.{self.class_name(feature)}" for feature in self.features}
-
-
-_CURVE = "a curve has no order, hence no direction; {} returns its points"
-_FACADE = "it creates one of its binary, multiclass and multilabel variants, which are listed"
-_AGGREGATES = "its direction is that of the values it aggregates; a run averages its own values"
-_WRAPS = "it has the direction of the wrapped metric; wrap that one"
-
-FACADES = (
-    "AUROC Accuracy AveragePrecision CalibrationError CohenKappa ConfusionMatrix EER ExactMatch F1Score "
-    "FBetaScore HammingDistance HingeLoss JaccardIndex LogAUC MatthewsCorrCoef NegativePredictiveValue "
-    "Precision PrecisionAtFixedRecall PrecisionRecallCurve ROC Recall RecallAtFixedPrecision "
-    "SensitivityAtSpecificity Specificity SpecificityAtSensitivity StatScores"
-).split()
-
-_VARIANTS = ("Binary", "Multiclass", "Multilabel")
-_SHAPES = {
-    "ConfusionMatrix": "a table has no order, hence no direction; confusion_matrix returns it",
-    "PrecisionRecallCurve": _CURVE.format("precision_recall_curve"),
-    "ROC": _CURVE.format("roc_curve"),
-    "StatScores": "counts have no order, hence no direction; stat_scores returns them",
-}
-
-UNLISTED: dict[str, str] = {
-    **{f"classification.{name}": _FACADE for name in FACADES},
-    **{f"classification.{prefix}{name}": reason for name, reason in _SHAPES.items() for prefix in _VARIANTS},
-    "classification.BinaryGroupStatRates": "rates of each group have no order, hence no direction",
-    "retrieval.RetrievalMetric": "the abstract base of the others",
-    "retrieval.RetrievalPrecisionRecallCurve": "a curve has no order, hence no direction",
-    "image.PerceptualPathLength": "it reads a generator, not its output; lower is better",
-    "multimodal.LipVertexError": "it needs a list of vertices, which a name cannot hold; lower is better",
-    **{
-        f"aggregation.{name}": _AGGREGATES
-        for name in "CatMetric MaxMetric MeanMetric MinMetric RunningMean RunningSum SumMetric".split()
-    },
-    "aggregation.BaseAggregator": "the abstract base of the others",
-    **{
-        f"wrappers.{name}": _WRAPS
-        for name in (
-            "BinaryTargetTransformer BootStrapper ClasswiseWrapper FeatureShare LambdaInputTransformer "
-            "MetricInputTransformer MetricTracker MinMaxMetric MultioutputWrapper MultitaskWrapper Running"
-        ).split()
-    },
-    "wrappers.WrapperMetric": "the abstract base of the others",
-}
-"""Class, as `module.Class` -> why it has no name."""
-
 
 def widened(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:
     """Return the inputs with wider tensors."""
