@@ -225,17 +225,13 @@ class Perplexity(TokenLoss):
         return super().compute().exp()
 
 
-class NextTokenLoss(MeanMetric):
+class NextTokenLoss(TokenLoss):
     """Base class of functions of the mean negative log-likelihood of the next token.
 
     Shape:
         probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
         target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
     """
-
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    expects = frozenset({"losses"})
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of each next token, and which of them count."""
