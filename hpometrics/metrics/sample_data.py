@@ -11,6 +11,15 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
+from .catalogue._batches import (
+    Batch as Batch,
+    Recipe,
+    confident_logits,
+    draw_answers,
+    normal,
+    shape_of,
+    uniform,
+)
 from .features import (
     AUDIO,
     BINARY,
@@ -37,7 +46,6 @@ from .features import (
 )
 from .metric import Metric
 
-Batch = dict[str, Any]
 Draw = Callable[[OutputFeature, int, float, int], Batch]
 
 _ITEMS, _USERS = 20, 1000
@@ -95,12 +103,11 @@ def draw_of(cls: type[Metric]) -> Draw:
 
 
 @cache
-def _seeded(own: Callable[..., Batch]) -> Draw:
+def _seeded(own: Recipe) -> Draw:
     """Return one function for all metrics that share a method, which then draw equal batches."""
 
     def draw_seeded(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-        batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))
-        return batch
+        return own(output, rows, noise, torch.Generator().manual_seed(seed))
 
     return draw_seeded
 
@@ -131,10 +138,10 @@ def _yes_or_no(output: OutputFeature, rows: int, noise: float, random: torch.Gen
     """Draw an answer for each row, or for each label of a row."""
     labels = getattr(output, "num_labels", None) or 3
     shape = (rows, labels) if output.type == SET else (rows,)
-    target = (_uniform(shape, random) < 0.4).long()
-    guess = (_uniform(shape, random) < 0.5).long()
-    answer = torch.where(_uniform(shape, random) < noise, guess, target)
-    return {"logits": (2 * answer - 1) * (4 + 4 * _uniform(shape, random)), "target": target}
+    target = (uniform(shape, random) < 0.4).long()
+    guess = (uniform(shape, random) < 0.5).long()
+    answer = torch.where(uniform(shape, random) < noise, guess, target)
+    return {"logits": (2 * answer - 1) * (4 + 4 * uniform(shape, random)), "target": target}
 
 
 def _category(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -149,18 +156,15 @@ def _sequence(output: OutputFeature, rows: int, noise: float, random: torch.Gene
 
 
 def _one_of(classes: int, shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
-    target, guess = torch.randint(classes, (2, *shape), generator=random)
-    answer = torch.where(_uniform(shape, random) < noise, guess, target)
-    logits = 0.5 * torch.randn(*shape, classes, generator=random, dtype=torch.float64)
-    return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, classes), "target": target}
+    target, answer = draw_answers(classes, shape, noise, random)
+    return {"logits": confident_logits(answer, classes, random), "target": target}
 
 
 def _values(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw positive values around 200, whose squared errors do not fit into half precision."""
-    width = getattr(output, "size", None) or getattr(output, "horizon", None) or 3
-    shape = (rows,) if output.type == NUMBER else (rows, width)
-    target, guess = 100 + 200 * _uniform((2, *shape), random)
-    return {"predictions": torch.where(_uniform(shape, random) < noise, guess, target), "target": target}
+    shape = shape_of(output, rows)
+    target, guess = 100 + 200 * uniform((2, *shape), random)
+    return {"predictions": torch.where(uniform(shape, random) < noise, guess, target), "target": target}
 
 
 def _mask(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -168,16 +172,15 @@ def _mask(output: OutputFeature, rows: int, noise: float, random: torch.Generato
     classes = getattr(output, "num_classes", None) or 4
     target = torch.randint(classes, (rows, 3, 5), generator=random).repeat_interleave(2, 1)
     guess = torch.randint(classes, (rows, 6, 5), generator=random)
-    answer = torch.where(_uniform(target.shape, random) < noise, guess, target)
-    logits = 0.5 * torch.randn(rows, classes, 6, 5, generator=random, dtype=torch.float64)
+    answer = torch.where(uniform(target.shape, random) < noise, guess, target)
+    logits = 0.5 * normal((rows, classes, 6, 5), random)
     one_hot = torch.nn.functional.one_hot(answer, classes).movedim(-1, 1)
     return {"logits": logits + 8 * one_hot, "target": target}
 
 
 def _clusters(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw groups, with the groups of the target under other numbers."""
-    target, guess = torch.randint(4, (2, rows), generator=random)
-    answer = torch.where(_uniform((rows,), random) < noise, guess, target)
+    target, answer = draw_answers(4, (rows,), noise, random)
     return {"predictions": torch.tensor([7, -3, 10**12, 0])[answer], "target": target}
 
 
@@ -193,15 +196,11 @@ def _ranking(output: OutputFeature, rows: int, noise: float, random: torch.Gener
     target = torch.zeros(rows, _ITEMS, dtype=torch.int64).scatter_(1, places, grades)
     order = torch.stack([torch.randperm(_ITEMS, generator=random) for _ in range(rows)]) / 64
     popular = (_ITEMS - torch.arange(_ITEMS)) / 8 + order / 4
-    wrong = _uniform((rows, 1), random) < noise * torch.where(users % 2 == 1, 1.0, 0.5).unsqueeze(1)
+    wrong = uniform((rows, 1), random) < noise * torch.where(users % 2 == 1, 1.0, 0.5).unsqueeze(1)
     return {"logits": torch.where(wrong, popular, target + order), "target": target, "users": users}
 
 
-def _uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
-    return torch.rand(*shape, generator=random, dtype=torch.float64)
-
-
-_RECIPES: Mapping[str, Callable[[OutputFeature, int, float, torch.Generator], Batch]] = {
+_RECIPES: Mapping[str, Recipe] = {
     BINARY: _yes_or_no,
     CATEGORY: _category,
     SET: _yes_or_no,
@@ -244,17 +243,17 @@ def _spell(tokens: Tensor, ignored: int) -> list[str]:
 
 
 def _pictures(rows: int, random: torch.Generator) -> Batch:
-    return _mixed(*torch.rand(2, rows, 3, 48, 48, generator=random, dtype=torch.float64))
+    return _mixed(*uniform((2, rows, 3, 48, 48), random))
 
 
 def _sounds(rows: int, random: torch.Generator) -> Batch:
     """Draw sounds of one speaker, centered."""
-    return _mixed(*(2 * torch.rand(2, rows, 800, generator=random, dtype=torch.float64) - 1))
+    return _mixed(*(2 * uniform((2, rows, 800), random) - 1))
 
 
 def _plain_rankings(rows: int, random: torch.Generator) -> Batch:
     target = (torch.rand(rows, 12, generator=random) < 0.3).long()
-    return {"logits": target + torch.randn(rows, 12, generator=random, dtype=torch.float64), "target": target}
+    return {"logits": target + normal((rows, 12), random), "target": target}
 
 
 def _mixed(target: Tensor, wrong: Tensor) -> Batch:

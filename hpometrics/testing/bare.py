@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..direction import Direction
 from ..exceptions import MetricInputError
-from ..metrics.catalogue.torchmetrics import ROWS, class_of
+from ..metrics.catalogue.torchmetrics import class_of
 from ..metrics.catalogue.torchmetrics._row import MetricInputs, Row
 from ..metrics.catalogue.torchmetrics._wrapper import REFUSALS
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES, SET, InputType
@@ -35,6 +35,7 @@ from .laws import (
     check_weightless,
     check_weights,
 )
+from .peers import EVERY_ROW
 from .subjects import Subject
 
 _OUR_WAYS = {
@@ -153,7 +154,7 @@ def bare_subjects() -> list[BareSubject]:
     """Return one use of each torchmetrics class that takes batches of tensors as they are drawn."""
     entries = {(entry.name, entry.feature_type): entry for entry in all_entries()}
     subjects = []
-    for row in ROWS:
+    for row in EVERY_ROW:
         for feature in row.features:
             entry = entries.get((row.name, feature))
             if entry is not None and not row.requires:

@@ -148,6 +148,13 @@ class LawBroken(HpometricsError, AssertionError):
     """A metric breaks a law; the message has the law, the expected and the actual value."""
 
 
+def is_close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    """Return whether two values have one shape and are equal within a tolerance; nan equals nan."""
+    return one.shape == other.shape and torch.allclose(
+        one.double(), other.double(), rtol=tolerance, atol=tolerance, equal_nan=True
+    )
+
+
 def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tolerance: float = 1e-12) -> None:
     """Raise unless two values are equal.
 
@@ -155,9 +162,7 @@ def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tole
         LawBroken: they are not; `how` describes the second one in the message.
     """
     tolerance = max(tolerance, subject.tolerance)
-    if expected.shape != got.shape or not torch.allclose(
-        got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
-    ):
+    if not is_close(got, expected, tolerance):
         raise LawBroken(f"{subject}: {how}: expected {expected.tolist()}, got {got.tolist()}")
 
 

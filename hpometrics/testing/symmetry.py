@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError
 from ..metrics.batch import Outputs
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES
 from ..metrics.sample_data import Batch
-from .subjects import Subject
+from .subjects import Subject, is_close
 
 _ROWS, _NOISE, _SEEDS = 12, 0.5, range(5)
 _CLOSE = 1e-6  # torchmetrics' own classes count in float32
@@ -39,7 +38,7 @@ def is_kept(subject: Subject, change: Change) -> bool | None:
             before, after = (subject.measure(batch).double() for batch in pair)
         except MetricInputError:  # it does not take its predictions as a target
             return None
-        if not _is_same(before, after, max(_CLOSE, subject.tolerance)):
+        if not is_close(before, after, max(_CLOSE, subject.tolerance)):
             return False
         measured.append(bool(before.isfinite().any()))
     return any(measured) or None
@@ -95,9 +94,3 @@ def _shifted(name: str, value: Tensor, classes: int) -> Tensor:
     if name in _SCORES:
         return value.roll(1, dims=1)
     return (value + 1) % classes if name in _NUMBERS else value
-
-
-def _is_same(before: Tensor, after: Tensor, tolerance: float) -> bool:
-    return before.shape == after.shape and torch.allclose(
-        before, after, rtol=tolerance, atol=tolerance, equal_nan=True
-    )

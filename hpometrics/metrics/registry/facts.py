@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -43,6 +43,12 @@ class Docstring:
 
     def __getitem__(self, title: str) -> str:
         return self.sections.get(title, "")
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The texts of an entry beside its summary: the prose as `docs`, and the sections by name."""
+        titles = ("Shape", "Value", "Formula", "Raises", "Deviates", "Source")
+        return {"docs": self.prose, **{title.lower(): self[title] for title in titles}}
 
     @classmethod
     def of(cls, thing: type) -> Docstring:
@@ -139,13 +145,7 @@ def facts_of(cls: type, name: str, direction: Any = UNSTATED, inputs: Any = UNST
         reads_soft=bool(getattr(cls, "reads_soft", False)),
         families=_families_of(cls),
         summary=docstring.summary,
-        docs=docstring.prose,
-        shape=docstring["Shape"],
-        value=docstring["Value"],
-        formula=docstring["Formula"],
-        raises=docstring["Raises"],
-        deviates=docstring["Deviates"],
-        source=docstring["Source"],
+        **docstring.texts,
     )
 
 
@@ -341,6 +341,34 @@ def params_of(cls: type) -> tuple[Param, ...]:
     ]  # fmt: skip
     hints = get_type_hints(init) if parameters else {}
     return tuple(_param(p, hints.get(p.name)) for p in parameters)
+
+
+def keyword_parameters(table: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """Return the parameters that a table writes as name -> default.
+
+    A type has no default, None is that of an optional integer, and a tuple has the choices, its first the
+    default.
+    """
+    return [_keyword_parameter(name, value) for name, value in table.items()]
+
+
+def _keyword_parameter(name: str, value: Any) -> inspect.Parameter:
+    hint: Any = type(value)
+    if isinstance(value, tuple):
+        hint, value = Literal[value], value[0]
+    elif value is None:
+        hint = int | None
+    elif isinstance(value, type):
+        hint, value = value, inspect.Parameter.empty
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=hint)
+
+
+def write_signature(init: Any, parameters: Sequence[inspect.Parameter]) -> inspect.Signature:
+    """Write the signature of an `__init__` to it, where `params_of` reads it, and return the signature."""
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    signature = init.__signature__ = inspect.Signature([own, *parameters])
+    init.__annotations__ = {one.name: one.annotation for one in parameters}
+    return signature
 
 
 def _param(parameter: inspect.Parameter, hint: Any) -> Param:

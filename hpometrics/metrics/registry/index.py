@@ -75,17 +75,7 @@ class MetricEntry(Facts):
         """Return the entry with the texts of its class that the index of an installed package leaves out."""
         if self.source or not self.is_built_in:
             return self
-        texts = Docstring.of(self.load())
-        return replace(
-            self,
-            docs=texts.prose,
-            raises=texts["Raises"],
-            deviates=texts["Deviates"],
-            source=texts["Source"],
-            shape=texts["Shape"],
-            formula=texts["Formula"],
-            value=texts["Value"],
-        )
+        return replace(self, **Docstring.of(self.load()).texts)
 
     def load(self) -> type[Any]:
         """Return the class of the metric, a subclass of `Metric`; import it if it is not registered yet."""

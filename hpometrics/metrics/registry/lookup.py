@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ..._formatting import listed
 from ..._imports import foreign
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
@@ -69,9 +70,9 @@ class FoundMetric:
         """
         directions = {entry.direction for entry in self.entries}
         if len(directions) > 1:
-            listed = ", ".join(f"{e.direction or 'none'} for {e.feature_type}" for e in self.entries)
+            each = ", ".join(f"{e.direction or 'none'} for {e.feature_type}" for e in self.entries)
             raise DirectionError(
-                f"the direction of {self.name} depends on the output feature ({listed}); name the feature"
+                f"the direction of {self.name} depends on the output feature ({each}); name the feature"
             )
         return directions.pop()
 
@@ -298,8 +299,7 @@ def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
     ]
     if not takes or len(takes) > _FEW:
         return ""
-    *some, last = (f"{name}({key}=...)" for name in sorted(takes))
-    return f" It is a parameter of {', '.join(some)}{' and ' if some else ''}{last}"
+    return f" It is a parameter of {listed(f'{name}({key}=...)' for name in sorted(takes))}"
 
 
 def _found_metric(meanings: Sequence[tuple[MetricName, MetricEntry]], requested: MetricName) -> FoundMetric:

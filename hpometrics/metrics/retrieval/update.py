@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._formatting import listed
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
 from ..batch import as_tensor, select_rows
@@ -213,9 +214,7 @@ def side_by_side(
     if any(part.ndim != 1 or len(part) != len(numbers) for part in parts):
         labels = ("scores", "target", "queries", "items")[: len(parts)]
         shapes = [str(tuple(part.shape)) for part in parts]
-        raise MetricInputError(
-            f"{_format_list(labels)} must have one entry per pair, got {_format_list(shapes)}"
-        )
+        raise MetricInputError(f"{listed(labels)} must have one entry per pair, got {listed(shapes)}")
     names, row, counts = _group_queries(numbers)
     shape = len(names), int(counts.max()) if len(counts) else 0
     positions = send_to(row * shape[1] + _places_in_rows(row, counts), scores.device)
@@ -242,10 +241,6 @@ def _places_in_rows(row: Tensor, counts: Tensor) -> Tensor:
     first = counts.cumsum(0) - counts
     inside = torch.arange(len(row), device=row.device) - first[row[order]]
     return torch.empty_like(row).index_copy_(0, order, inside)
-
-
-def _format_list(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | None:

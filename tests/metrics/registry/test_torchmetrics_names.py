@@ -13,8 +13,7 @@ from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics._validation import batch_of
-from hpometrics.metrics.catalogue.torchmetrics import ROWS
-from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs, Row, pair, target_first
+from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs, Row, pair
 from hpometrics.metrics.catalogue.torchmetrics._wrapper import read_inputs
 from hpometrics.metrics.catalogue.torchmetrics.texts import single
 from hpometrics.metrics.collection import MetricCollection
@@ -24,6 +23,7 @@ from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.registry.torchmetrics_names import CLASS_NAMES
 from hpometrics.metrics.sample_data import OUTPUTS, draw_of
+from hpometrics.testing.peers import EVERY_ROW, target_first
 
 MODULES = "audio classification clustering image nominal regression retrieval segmentation shape text"
 WRITTEN = {
@@ -64,7 +64,7 @@ def row_of(kind: str, name: str) -> Row | None:
     return next(
         (
             row
-            for row in ROWS
+            for row in EVERY_ROW
             if row.source.endswith(f".{name}") or (kind in row.features and row.class_name(kind) == name)
         ),
         None,

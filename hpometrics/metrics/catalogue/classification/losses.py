@@ -14,7 +14,7 @@ from ...batch import Outputs
 from ...features import BINARY, CATEGORY, LOGITS, MASK, PROBABILITIES, SET, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
-from .._data import Batch, normal, uniform
+from .._batches import Batch, confident_logits, draw_answers, normal
 
 _LOG_MIN = -100.0  # what torch takes for the logarithm of a probability of 0
 _BCE_ALIASES = [
@@ -101,9 +101,8 @@ class ClassLoss(LogitLoss):
         """Return logits of a confident model, for rows or pixels, whose answers are random by the noise."""
         classes = getattr(output, "num_classes", None) or 4
         shape = (rows, 3, 3) if output.type == MASK else (rows,)
-        target, guess = torch.randint(classes, (2, *shape), generator=random)
-        answer = torch.where(uniform(shape, random) < noise, guess, target)
-        logits = 8 * functional.one_hot(answer, classes) + 0.5 * normal((*shape, classes), random)
+        target, answer = draw_answers(classes, shape, noise, random)
+        logits = confident_logits(answer, classes, random)
         return {"logits": logits.movedim(-1, 1).contiguous(), "target": target}
 
 
@@ -241,8 +240,7 @@ class CORN(LogitLoss):
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return logits that go beyond the classes below the answer."""
         classes = getattr(output, "num_classes", None) or 4
-        target, guess = torch.randint(classes, (2, rows), generator=random)
-        answer = torch.where(uniform((rows,), random) < noise, guess, target)
+        target, answer = draw_answers(classes, (rows,), noise, random)
         beyond = (answer.unsqueeze(1) > torch.arange(classes)).double()
         return {"logits": 8 * beyond - 4 + 0.5 * normal((rows, classes), random), "target": target}
 

@@ -16,7 +16,7 @@ from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.errors import columns
 from ...statistics.totals import WeightedMean
-from .._data import Batch, draw_drifted, normal, shape_of, uniform
+from .._batches import Batch, draw_drifted, normal, shape_of, uniform
 from .errors import REAL, ErrorMean, ExtraMean
 from .robust import check_positive
 

@@ -27,7 +27,7 @@ from ...statistics.moments import Extremes, Moments
 from ...statistics.scores import Pooled, Rows, quantile
 from ...statistics.statistic import Statistic
 from ...statistics.totals import MaskedSquares
-from .._data import Batch, draw_drifted, uniform
+from .._batches import Batch, draw_drifted, uniform
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
 NOT_FINITE = "some value of the error is not a finite number"

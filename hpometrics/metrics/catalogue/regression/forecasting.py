@@ -12,7 +12,7 @@ from ....exceptions import MetricInputError, MetricNameError
 from ...features import TIMESERIES, OutputFeature
 from ...registry.register import register_metric
 from ...statistics.errors import is_out_of_range
-from .._data import Batch, normal, shape_of, uniform
+from .._batches import Batch, normal, shape_of, uniform
 from .errors import ExtraMean, read_extra
 from .quantiles import check_inner_share, winkler
 

@@ -16,7 +16,7 @@ from ...features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, 
 from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.errors import columns
-from .._data import Batch, draw_drifted, shape_of, uniform
+from .._batches import Batch, draw_drifted, shape_of, uniform
 from .errors import REAL, ErrorMean, check_finite
 from .robust import check_positive
 

@@ -12,7 +12,7 @@ from ...batch import Outputs
 from ...features import NUMBER, VECTOR, OutputFeature
 from ...metric import Metric
 from ...registry.register import register_metric
-from .._data import Batch, normal, shape_of, uniform
+from .._batches import Batch, normal, shape_of, uniform
 from .correlation import cosine
 from .errors import ExtraMean
 
@@ -62,8 +62,7 @@ class HingeEmbedding(SideMean):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return pairs near and far, apart from the noise."""
-        target = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        answer = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        target, answer = _draw_sides(rows, noise, random)
         return {"predictions": 0.5 - 0.4 * answer, "target": target}
 
 
@@ -101,8 +100,7 @@ class MarginRanking(SideMean):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return pairs in order, apart from the noise."""
-        target = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        answer = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        target, answer = _draw_sides(rows, noise, random)
         other = normal((rows,), random)
         return {
             "predictions": other + answer * (1 + uniform((rows,), random)),
@@ -154,8 +152,7 @@ class CosineEmbedding(ExtraMean):
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return vectors that point the same way or the opposite, apart from the noise."""
         target = normal(shape_of(output, rows), random)
-        similar = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        answer = torch.where(uniform((rows,), random) < noise / 2, -similar, similar)
+        similar, answer = _draw_sides(rows, noise, random)
         return {"predictions": 2 * target * answer.unsqueeze(1), "target": target, "similar": similar}
 
 
@@ -209,6 +206,12 @@ class TripletMargin(ExtraMean):
         shape = shape_of(output, rows)
         target, negative = normal(shape, random), normal(shape, random)
         return {"predictions": target + noise * normal(shape, random), "target": target, "negative": negative}
+
+
+def _draw_sides(rows: int, noise: float, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw sides, -1 or 1, and answers that for half of a share `noise` are the other side."""
+    side = 2.0 * (uniform((rows,), random) < 0.5) - 1
+    return side, torch.where(uniform((rows,), random) < noise / 2, -side, side)
 
 
 def check_sides(metric: Metric, values: Tensor, what: str) -> None:

@@ -12,7 +12,7 @@ from ....exceptions import MetricNameError
 from ...features import OutputFeature
 from ...registry.register import register_metric
 from ...statistics.scores import Rows, quantile
-from .._data import Batch, draw_drifted, normal, shape_of, uniform
+from .._batches import Batch, draw_drifted, normal, shape_of, uniform
 from .errors import REAL, ErrorMean, ExtraMean, RowsMetric, read_extra
 
 

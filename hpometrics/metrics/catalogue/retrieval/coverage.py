@@ -20,7 +20,7 @@ from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.item_counts import ItemCounts
 from ...statistics.statistic import Statistic
-from .._data import draw_narrowed, draw_shortened
+from .._batches import draw_narrowed, draw_shortened
 
 _TILE = 2**20  # numbers at a time
 _EMPTY = "every list is empty, so nothing was recommended"

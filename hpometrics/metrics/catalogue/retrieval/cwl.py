@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE
 from ...retrieval.lists import Cut, earlier
-from ._base import RowMetric, list_metric
+from ._table import RowMetric, list_metric
 
 
 class CWLMetric(RowMetric):

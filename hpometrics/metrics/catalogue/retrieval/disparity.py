@@ -15,7 +15,7 @@ from ...retrieval.base import BaseMetric, TopKMetric
 from ...retrieval.side_data import SideData
 from ...statistics.item_counts import GroupPairs
 from ...statistics.statistic import Statistic
-from .._data import draw_as_catalogue, draw_as_training
+from .._batches import draw_as_catalogue, draw_as_training
 
 Of = Literal["bs", "br", "bd"]
 

@@ -18,7 +18,7 @@ from ...retrieval.side_data import SideData
 from ...statistics.item_counts import ItemCounts, ItemMeans, ItemTotals
 from ...statistics.statistic import Statistic
 from ...statistics.user_values import GroupMeans
-from .._data import draw_pushed_items, draw_pushed_users
+from .._batches import draw_pushed_items, draw_pushed_users
 from .gain import Gain, RankingNDCG, gains
 
 TOO_FEW = "fewer than two groups of {} to compare"

@@ -12,8 +12,8 @@ from ....direction import MAXIMIZE
 from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...retrieval.relevance import SparseRelevance
-from .._data import draw_shortened
-from ._base import RowMetric, list_metric
+from .._batches import draw_shortened
+from ._table import RowMetric, list_metric
 
 _EPSILON = 1e-5  # of a judgment, which keeps a share of no judgments from being 0 / 0; trec_eval's
 

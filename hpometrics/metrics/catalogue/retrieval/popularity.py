@@ -26,7 +26,7 @@ from ...retrieval.side_data import (
 )
 from ...statistics.item_counts import ItemCounts, ItemTotals
 from ...statistics.statistic import Statistic
-from .._data import draw_biased
+from .._batches import draw_biased
 from .gain import gains
 
 Relevance = Literal["binary", "discounted"]

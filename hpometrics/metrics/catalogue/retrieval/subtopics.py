@@ -11,7 +11,7 @@ from torch import Tensor
 from ....direction import MAXIMIZE
 from ...retrieval.lists import Cut
 from ...retrieval.ranking_batch import RankingBatch
-from ._base import RowMetric, list_metric
+from ._table import RowMetric, list_metric
 from .coverage import facts_of, feature_counts, number_of_features
 
 _TILE = 2**20  # numbers at a time

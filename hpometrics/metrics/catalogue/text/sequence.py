@@ -18,7 +18,7 @@ from ...features import LOGITS, PREDICTIONS, PROBABILITIES, SEQUENCE, TEXT, Outp
 from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.statistic import block
-from .._data import Batch, normal, uniform
+from .._batches import Batch, confident_logits, uniform
 
 
 def right_tokens(batch: Outputs) -> Tensor:
@@ -225,7 +225,7 @@ class Perplexity(TokenLoss):
         return super().compute().exp()
 
 
-class NextTokenLoss(MeanMetric):
+class NextTokenLoss(TokenLoss):
     """Base class of functions of the mean negative log-likelihood of the next token.
 
     Shape:
@@ -233,22 +233,17 @@ class NextTokenLoss(MeanMetric):
         target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
     """
 
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    expects = frozenset({"losses"})
-
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of each next token, and which of them count."""
         return next_token_losses(batch), batch.counted[:, 1:]
 
     @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Draw a batch for the laws: each position's logits favor the next token, apart from the noise."""
         tokens = getattr(output, "vocab_size", None) or 7
         target, guess = torch.randint(tokens, (2, rows, 6), generator=random)
         answer = torch.where(torch.rand(rows, 6, generator=random) < noise, guess, target).roll(-1, 1)
-        logits = 0.5 * torch.randn(rows, 6, tokens, generator=random, dtype=torch.float64)
-        return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, tokens), "target": target}
+        return {"logits": confident_logits(answer, tokens, random), "target": target}
 
 
 @register_metric("next_token_log_loss", [SEQUENCE, TEXT], aliases=["next_token_softmax_cross_entropy"])
@@ -375,5 +370,4 @@ class CTC(MeanMetric):
         ignored = getattr(output, "ignore_index", -100)
         target = torch.full((rows, 9), ignored)
         target[:, :4] = labels.masked_fill(~present, ignored)
-        logits = 8 * functional.one_hot(path, vocabulary) + 0.5 * normal((rows, 9, vocabulary), random)
-        return {"logits": logits, "target": target}
+        return {"logits": confident_logits(path, vocabulary, random), "target": target}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...features import AUDIO, BOXES, IMAGE, MASK, TEXT, OutputFeature
-from .._data import uniform
+from .._batches import Batch, Recipe, draw_answers, uniform
 from ..text.words import draw_texts
 from ._row import Row
-
-Batch = dict[str, Any]
-Draw = Callable[[OutputFeature, int, float, torch.Generator], Batch]
 
 _GRAIN = 0.01  # keeps a right picture or sound from an error of 0, whose ratio would be infinite
 
 
-def draw_of(row: Row) -> Draw | None:
+def draw_of(row: Row) -> Recipe | None:
     """Return the draw that a row needs; None if the usual one of its feature serves."""
     return _BY_NAME.get(row.name) or _BY_FEATURE.get(row.features[0])
 
@@ -30,7 +26,7 @@ def mixed(target: Tensor, noise: float, random: torch.Generator) -> Tensor:
     return (1 - share) * target + share * uniform(tuple(target.shape), random)
 
 
-def _at_most(most: int, draw: Draw) -> Draw:
+def _at_most(most: int, draw: Recipe) -> Recipe:
     """Limit the rows of a draw that takes long to measure."""
 
     def limited(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -39,8 +35,8 @@ def _at_most(most: int, draw: Draw) -> Draw:
     return limited
 
 
-def _noisy(draw_target: Callable[[int, torch.Generator], Tensor]) -> Draw:
-    """Draw targets, and predictions that are nearly the same."""
+def _noisy(draw_target: Callable[[int, torch.Generator], Tensor]) -> Recipe:
+    """Recipe targets, and predictions that are nearly the same."""
 
     def draw(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         target = draw_target(rows, random)
@@ -49,16 +45,16 @@ def _noisy(draw_target: Callable[[int, torch.Generator], Tensor]) -> Draw:
     return draw
 
 
-def _pictures(side: int, channels: int = 3) -> Draw:
+def _pictures(side: int, channels: int = 3) -> Recipe:
     return _noisy(lambda rows, random: uniform((rows, channels, side, side), random))
 
 
 def _spectra(rows: int, random: torch.Generator) -> Tensor:
-    """Draw pictures whose channels are nearly the same, which noise makes different."""
+    """Recipe pictures whose channels are nearly the same, which noise makes different."""
     return uniform((rows, 1, 12, 12), random) + 0.1 * uniform((rows, 2, 12, 12), random)
 
 
-def _sounds(*shape: int) -> Draw:
+def _sounds(*shape: int) -> Recipe:
     def draw(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         target = 2 * uniform((rows, *shape), random) - 1
         wrong = 2 * uniform((rows, *shape), random) - 1
@@ -80,15 +76,8 @@ def _pansharpened(output: OutputFeature, rows: int, noise: float, random: torch.
     return {"predictions": predictions, "target": fine, "ms": coarse, "pan": pan, "pan_lr": pan_lr}
 
 
-def _labels(
-    shape: tuple[int, ...], classes: int, noise: float, random: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    target, guess = torch.randint(classes, (2, *shape), generator=random)
-    return torch.where(uniform(shape, random) < noise, guess, target), target
-
-
 def _clustered(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    predictions, target = _labels((rows,), 4, noise, random)
+    target, predictions = draw_answers(4, (rows,), noise, random)
     centers = 10 * torch.eye(4, dtype=torch.float64)
     return {
         "predictions": predictions,
@@ -99,7 +88,7 @@ def _clustered(output: OutputFeature, rows: int, noise: float, random: torch.Gen
 
 def _masks(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     classes = getattr(output, "num_classes", None) or 4
-    predictions, target = _labels((rows, 8, 8), classes, noise, random)
+    target, predictions = draw_answers(classes, (rows, 8, 8), noise, random)
     return {"logits": _confident_logits(predictions, classes), "target": target}
 
 
@@ -111,7 +100,7 @@ def _confident_logits(labels: Tensor, classes: int) -> Tensor:
 def _panoptic(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     blocks = torch.arange(8) // 2
     instances = (4 * blocks[:, None] + blocks[None]).expand(rows, 8, 8)
-    _, coarse = _labels((rows, 4, 4), 4, 0.0, random)
+    coarse, _ = draw_answers(4, (rows, 4, 4), 0.0, random)
     target = coarse.repeat_interleave(2, 1).repeat_interleave(2, 2)
     guess = torch.randint(4, (rows, 8, 8), generator=random)
     predictions = torch.where(uniform((rows, 8, 8), random) < noise, guess, target)
@@ -140,12 +129,12 @@ def _grouped(output: OutputFeature, rows: int, noise: float, random: torch.Gener
     return {"probabilities": probabilities.double(), "target": target, "groups": groups}
 
 
-_BY_FEATURE: dict[str, Draw] = {
+_BY_FEATURE: dict[str, Recipe] = {
     IMAGE: _at_most(40, _pictures(16)), AUDIO: _sounds(64), MASK: _masks, BOXES: _boxes,
     TEXT: draw_texts,
 }  # fmt: skip
 
-_BY_NAME: dict[str, Draw] = {
+_BY_NAME: dict[str, Recipe] = {
     "psnr": _pictures(8),
     "sam": _pictures(8),
     "ergas": _pictures(8),

@@ -24,7 +24,6 @@ from ...features import (
     IMAGE,
     MASK,
     PREDICTIONS,
-    RANKING,
     SET,
     TEXT,
     InputType,
@@ -51,7 +50,6 @@ SHAPES: Mapping[str, str] = {
     CATEGORY: "preds, target: (N,) int.",
     CLUSTERS: "preds, target: (N,) int.",
     TEXT: "predictions: N texts. target: N texts, or N lists of one or more references.",
-    RANKING: "preds: (users, items) float, scores. target: (users, items), relevant above 0; or sparse.",
     IMAGE: "preds, target: (N, channels, height, width) float.",
     AUDIO: "preds, target: (N, samples) float.",
     BOXES: "preds, target: N mappings of `boxes` (M, 4) float and `labels` (M,) int; those of preds have "
@@ -75,11 +73,6 @@ def row_by_row(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
         inner.update(preds[None], target[None])
 
 
-def target_first(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
-    """Update with the target before the predictions."""
-    inner.update(inputs.target, inputs.preds)
-
-
 def predictions_only(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the predictions alone, without a target."""
     inner.update(inputs.preds)
@@ -101,7 +94,7 @@ class Row:
     """One name for one torchmetrics class, or for its binary, multiclass and multilabel variants.
 
     Attributes:
-        name: the canonical name; a native metric of the same name takes precedence.
+        name: the canonical name.
         features: the output features it serves.
         source: module and class, without `torchmetrics`; for classification without the variant's prefix.
         direction: which way is better. It is ours, proven by experiment, and never read from the class.
@@ -134,9 +127,9 @@ class Row:
     name: str
     features: tuple[str, ...]
     source: str
-    direction: Direction | None
-    summary: str
-    value: str
+    direction: Direction | None = None
+    summary: str = ""
+    value: str = ""
     shape: str = ""
     formula: str = ""
     paper: str = ""
@@ -196,56 +189,6 @@ class Row:
         if self.family != "classification" or name.startswith(tuple(_PREFIXES.values())):
             return name
         return f"{_PREFIXES[feature_type]}{name}"
-
-    @property
-    def sources(self) -> set[str]:
-        """Every class that it covers, as `module.Class`."""
-        return {f"{self.family}.{self.class_name(feature)}" for feature in self.features}
-
-
-_CURVE = "a curve has no order, hence no direction; {} returns its points"
-_FACADE = "it creates one of its binary, multiclass and multilabel variants, which are listed"
-_AGGREGATES = "its direction is that of the values it aggregates; a run averages its own values"
-_WRAPS = "it has the direction of the wrapped metric; wrap that one"
-
-FACADES = (
-    "AUROC Accuracy AveragePrecision CalibrationError CohenKappa ConfusionMatrix EER ExactMatch F1Score "
-    "FBetaScore HammingDistance HingeLoss JaccardIndex LogAUC MatthewsCorrCoef NegativePredictiveValue "
-    "Precision PrecisionAtFixedRecall PrecisionRecallCurve ROC Recall RecallAtFixedPrecision "
-    "SensitivityAtSpecificity Specificity SpecificityAtSensitivity StatScores"
-).split()
-
-_VARIANTS = ("Binary", "Multiclass", "Multilabel")
-_SHAPES = {
-    "ConfusionMatrix": "a table has no order, hence no direction; confusion_matrix returns it",
-    "PrecisionRecallCurve": _CURVE.format("precision_recall_curve"),
-    "ROC": _CURVE.format("roc_curve"),
-    "StatScores": "counts have no order, hence no direction; stat_scores returns them",
-}
-
-UNLISTED: dict[str, str] = {
-    **{f"classification.{name}": _FACADE for name in FACADES},
-    **{f"classification.{prefix}{name}": reason for name, reason in _SHAPES.items() for prefix in _VARIANTS},
-    "classification.BinaryGroupStatRates": "rates of each group have no order, hence no direction",
-    "retrieval.RetrievalMetric": "the abstract base of the others",
-    "retrieval.RetrievalPrecisionRecallCurve": "a curve has no order, hence no direction",
-    "image.PerceptualPathLength": "it reads a generator, not its output; lower is better",
-    "multimodal.LipVertexError": "it needs a list of vertices, which a name cannot hold; lower is better",
-    **{
-        f"aggregation.{name}": _AGGREGATES
-        for name in "CatMetric MaxMetric MeanMetric MinMetric RunningMean RunningSum SumMetric".split()
-    },
-    "aggregation.BaseAggregator": "the abstract base of the others",
-    **{
-        f"wrappers.{name}": _WRAPS
-        for name in (
-            "BinaryTargetTransformer BootStrapper ClasswiseWrapper FeatureShare LambdaInputTransformer "
-            "MetricInputTransformer MetricTracker MinMaxMetric MultioutputWrapper MultitaskWrapper Running"
-        ).split()
-    },
-    "wrappers.WrapperMetric": "the abstract base of the others",
-}
-"""Class, as `module.Class` -> why it has no name."""
 
 
 def widened(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:

@@ -1,7 +1,8 @@
-"""Rows of classification metrics: binary outputs, categories and sets of labels."""
+"""Rows of metrics of labels: fairness between groups, separation of clusters, agreement of raters."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,14 +12,11 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
-from ...features import BINARY, CATEGORY, PROBABILITIES, SET
+from ...features import BINARY, CATEGORY, CLUSTERS
 from ._row import MetricInputs, Row
 
-_ALL = (BINARY, CATEGORY, SET)
-_FOUR = ("macro", "micro", "weighted", "none")
-_SHARE = "float in [0, 1], no unit, 1 is best"
-_ERROR = "float in [0, 1], no unit, 0 is best"
-_BOOKS = "Sokolova & Lapalme 2009, Information Processing & Management 45(4)."
+_ONE_GROUP = "nan when the rows are too few, or all in one cluster"
+_DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target is read."
 
 
 def in_groups(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
@@ -53,140 +51,68 @@ def without_rates(inputs: MetricInputs, params: Mapping[str, Any]) -> str | None
     return None
 
 
-def _counts(name: str, source: str, summary: str, formula: str, **more: Any) -> Row:
-    facts: dict[str, Any] = {
-        "features": _ALL, "direction": MAXIMIZE, "params": {"average": _FOUR}, "value": _SHARE, **more
-    }  # fmt: skip
-    return Row(
-        name=name, source=f"classification.{source}", summary=summary, formula=formula, paper=_BOOKS,
-        **facts,
-    )  # fmt: skip
+def data_and_labels(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
+    """Update with the clustered data and the clusters."""
+    inner.update(inputs.extras["data"], inputs.preds)
 
 
-def _scores(name: str, source: str, summary: str, formula: str, **more: Any) -> Row:
-    facts: dict[str, Any] = {"params": {}, "inputs": PROBABILITIES, "keeps": "rows", **more}
-    return _counts(name, source, summary, formula, **facts)
-
-
-def _at_level(name: str, source: str, least: str, summary: str, formula: str) -> Row:
-    return _scores(name, source, summary, formula, params={least: float}, component=(0, "mean"))
+def two_raters(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
+    """Update with the counts, per row, of the classes that two raters, the model and the target, assign."""
+    classes = int(max(inputs.preds.max(), inputs.target.max())) + 1
+    votes = torch.stack([inputs.preds, inputs.target], 1).long()
+    inner.update(torch.nn.functional.one_hot(votes, classes).sum(1))
 
 
 ROWS = [
-    _counts(
-        "accuracy", "Accuracy", "Share of rows that are predicted correctly.", "right / rows",
-        features=(BINARY, CATEGORY), params={}, fixed={"average": "micro"},
-    ),
-    _counts(
-        "balanced_accuracy", "MulticlassAccuracy",
-        "Mean recall over classes.",
-        "mean of right / rows of the class", features=(CATEGORY,), params={}, fixed={"average": "macro"},
-    ),
-    _counts(
-        "label_accuracy", "MultilabelAccuracy", "Share of labels that are predicted correctly.",
-        "right / labels", features=(SET,), params={}, fixed={"average": "micro"},
-    ),
-    _counts(
-        "accuracy", "MultilabelExactMatch", "Share of rows in which every label is right.",
-        "right rows / rows", features=(SET,), params={},
-    ),
-    _counts("precision", "Precision", "Share of the predicted positives that are right.", "tp / (tp + fp)"),
-    _counts("recall", "Recall", "Share of the positives that are found.", "tp / (tp + fn)"),
-    _counts(
-        "specificity", "Specificity", "Share of the negatives that are predicted negative.",
-        "tn / (tn + fp)",
-    ),
-    _counts(
-        "negative_predictive_value", "NegativePredictiveValue",
-        "Share of the predicted negatives that are right.",
-        "tn / (tn + fn)", aliases=("npv",),
-    ),
-    _counts("f1", "F1Score", "Harmonic mean of precision and recall.", "2 tp / (2 tp + fp + fn)"),
-    _counts(
-        "fbeta", "FBetaScore", "Weighted harmonic mean of precision and recall.",
-        "(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp)", params={"beta": float, "average": _FOUR},
-    ),
-    _counts(
-        "jaccard", "JaccardIndex", "Overlap of predicted and true rows over their union.",
-        "tp / (tp + fp + fn)",
-    ),
-    _counts(
-        "hamming", "HammingDistance", "Share of labels that are predicted wrongly.", "wrong / labels",
-        params={}, fixed={"average": "micro"}, direction=MINIMIZE, value=_ERROR,
-    ),
-    _counts(
-        "mcc", "MatthewsCorrCoef", "Correlation of predicted and true classes.",
-        "cov(preds, target) / sqrt(var(preds) var(target))", params={}, aliases=("matthews_corrcoef",),
-        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
-    ),
-    _counts(
-        "cohen_kappa", "CohenKappa", "Agreement beyond chance.", "(p_o - p_e) / (1 - p_e)",
-        features=(BINARY, CATEGORY), params={"weights": ("none", "linear", "quadratic")},
-        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
-    ),
-    _counts(
-        "fairness", "BinaryFairness", "Lowest rate of a group over the highest, of `groups=` (N,) int.",
-        "min of least / largest share predicted 1, and of least / largest recall", features=(BINARY,),
-        shape="preds, target, `groups=`: (N,) int.",
+    Row(
+        name="fairness", features=(BINARY,), source="classification.BinaryFairness", direction=MAXIMIZE,
         params={"num_groups": 2, "task": ("all", "demographic_parity", "equal_opportunity")},
         feed=in_groups, void=without_rates, extras=("groups",), component=("least",), keeps="rows",
-        value=f"{_SHARE}; nan where a group has no row (of class 1), or none is predicted 1",
+        summary="Lowest rate of a group over the highest, of `groups=` (N,) int.",
+        shape="preds, target, `groups=`: (N,) int.",
+        value="float in [0, 1], no unit, 1 is best; nan where a group has no row (of class 1), or none is "
+        "predicted 1",
+        formula="min of least / largest share predicted 1, and of least / largest recall",
+        paper="Sokolova & Lapalme 2009, Information Processing & Management 45(4).",
         deviates="torchmetrics says that lower is better; 1 is fair. Where a rate is missing it gives 0.",
     ),
-    _scores(
-        "roc_auc", "AUROC", "Area under the ROC curve.",
-        "area under the curve",
+    Row(
+        name="calinski_harabasz", features=(CLUSTERS,), source="clustering.CalinskiHarabaszScore",
+        direction=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
+        feed=data_and_labels, extras=("data",),
+        summary="Variance between clusters over variance within; it reads `data=` (N, D) and no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
+        formula="(between / (k - 1)) / (within / (n - k))",
+        paper="Calinski & Harabasz 1974, Communications in Statistics 3(1).",
     ),
-    _scores(
-        "average_precision", "AveragePrecision", "Average precision at the rows of the class.",
-        "sum of (recall step) * precision",
+    Row(
+        name="davies_bouldin", features=(CLUSTERS,), source="clustering.DaviesBouldinScore",
+        direction=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
+        feed=data_and_labels, extras=("data",),
+        summary="Mean similarity of each cluster to the closest one; it reads `data=` (N, D) and no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, 0 is best; {_ONE_GROUP}",
+        formula="mean over i of max over j of (s_i + s_j) / d_ij",
+        paper="Davies & Bouldin 1979, IEEE TPAMI 1(2).",
+        deviates="torchmetrics says that higher is better; lower is.",
     ),
-    _scores(
-        "ece", "CalibrationError", "Mean gap of confidence and accuracy over bins.", "sum of share * gap",
-        features=(BINARY, CATEGORY), direction=MINIMIZE, value=_ERROR,
+    Row(
+        name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", direction=MAXIMIZE,
+        aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
+        sentinel=(math.inf, "all rows are in one cluster"),
+        summary="Least distance between centers over the largest radius; it reads `data=` (N, D), no target.",
+        shape=_DATA,
+        value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
+        formula="min distance of two centers / max distance of a row from its center, in the p-norm",
+        paper="Dunn 1974, Journal of Cybernetics 4(1).",
     ),
-    _scores(
-        "eer", "EER", "Error rate where both kinds of error are equally frequent.", "fpr = fnr",
-        direction=MINIMIZE,
-        value=_ERROR, component=("mean",),
-    ),
-    _scores(
-        "hinge", "HingeLoss", "Mean hinge loss of probabilities.", "mean of max(0, 1 - margin)",
-        features=(BINARY, CATEGORY), direction=MINIMIZE, value="float from 0, no unit, 0 is best",
-    ),
-    _scores(
-        "log_auc", "LogAUC", "Area under the ROC curve over log fpr.", "mean tpr over log fpr",
-        component=("mean",),
-    ),
-    _at_level(
-        "precision_at_recall", "PrecisionAtFixedRecall", "min_recall",
-        "Highest precision where recall is at least `min_recall`.", "max precision",
-    ),
-    _at_level(
-        "recall_at_precision", "RecallAtFixedPrecision", "min_precision",
-        "Highest recall where precision is at least `min_precision`.", "max recall",
-    ),
-    _at_level(
-        "sensitivity_at_specificity", "SensitivityAtSpecificity", "min_specificity",
-        "Highest sensitivity where specificity is at least `min_specificity`.", "max sensitivity",
-    ),
-    _at_level(
-        "specificity_at_sensitivity", "SpecificityAtSensitivity", "min_sensitivity",
-        "Highest specificity where sensitivity is at least `min_sensitivity`.", "max specificity",
-    ),
-    _scores(
-        "coverage_error", "MultilabelCoverageError",
-        "Number of top-scoring labels that include all right ones.",
-        "mean of the largest rank", features=(SET,), direction=MINIMIZE, keeps="states",
-        value="float from 0, in labels, the mean number of labels is best",
-    ),
-    _scores(
-        "label_ranking_average_precision", "MultilabelRankingAveragePrecision",
-        "Mean precision at each label that a row has.", "mean of right above / rank", features=(SET,),
-        keeps="states",
-    ),
-    _scores(
-        "label_ranking_loss", "MultilabelRankingLoss", "Share of pairs of labels in the wrong order.",
-        "wrong pairs / pairs", features=(SET,), keeps="states", direction=MINIMIZE, value=_ERROR,
+    Row(
+        name="fleiss_kappa", features=(CATEGORY,), source="nominal.FleissKappa", direction=MAXIMIZE,
+        keeps="rows", feed=two_raters,
+        summary="Agreement of two raters, the model and the target, beyond that of chance (Scott's pi).",
+        value="float in [-1, 1], no unit, 1 is best, 0 is chance",
+        formula="(p_o - p_e) / (1 - p_e), p_e from the classes' shares in both together",
+        paper="Fleiss 1971, Psychological Bulletin 76(5).",
     ),
 ]  # fmt: skip

@@ -152,15 +152,6 @@ ROWS = [
         paper="Dice 1945, Ecology 26(3).",
     ),
     Row(
-        name="generalized_dice", features=(MASK,), source="segmentation.GeneralizedDiceScore",
-        direction=MAXIMIZE, aliases=("generalized_dice_score",),
-        params={"weight_type": ("square", "simple", "linear"), "include_background": True},
-        fixed={"input_format": "index"},
-        summary="Dice of all classes of a picture together, rare ones weighing more, mean over pictures.",
-        value=_SHARE, formula="2 sum w |A and B| / sum w (|A| + |B|), w = 1 / |B|^2",
-        paper="Sudre, Li, Vercauteren, Ourselin & Cardoso 2017, DLMIA.",
-    ),
-    Row(
         name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", direction=MINIMIZE,
         aliases=("hausdorff_distance",), feed=square_masks,
         params={

@@ -17,12 +17,13 @@ from torchmetrics.text import Perplexity
 from hpometrics import MAXIMIZE, MINIMIZE, PREDICTIONS, Number, OptunaObjective
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
-from hpometrics.metrics.catalogue.torchmetrics import ROWS, Reference
+from hpometrics.metrics.catalogue.torchmetrics import Reference
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
 from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.testing import OUTPUTS, draw
+from hpometrics.testing.peers import EVERY_ROW
 
 REQUIRED = {float: 0.5, int: 2, "p": 3.0, "beta": 2.0, "threshold": 0.1, "things": 2}
 """Values for the parameters that a class cannot do without."""
@@ -113,7 +114,7 @@ def test_every_class_keeps_its_value(ours_first):
         torch.testing.assert_close(own.compute(), plain.compute(), equal_nan=True, check_dtype=False)
         tried.append(name)
 
-    cases = {f"{row.name} of {feature}": (row, feature) for row in ROWS for feature in row.features}
+    cases = {f"{row.name} of {feature}": (row, feature) for row in EVERY_ROW for feature in row.features}
     with warnings.catch_warnings(action="ignore"):
         missed = failures(cases, check)
     assert "\n".join(missed) == ""
@@ -123,7 +124,7 @@ def test_every_class_keeps_its_value(ours_first):
 @pytest.mark.parametrize("name", ["spatial_distortion", "qnr"])
 def test_a_class_whose_target_is_a_mapping_is_refused(name):
     """It gives no other number: its first batch says what a target is."""
-    row = next(row for row in ROWS if row.name == name)
+    row = next(row for row in EVERY_ROW if row.name == name)
     with (
         warnings.catch_warnings(action="ignore"),
         pytest.raises(MetricInputError, match="target= must be a tensor"),

@@ -8,12 +8,12 @@ import pytest
 import torch
 from matrix import covering
 
-from hpometrics.metrics.catalogue import torchmetrics
-from hpometrics.metrics.catalogue.torchmetrics import ROWS, class_of
+from hpometrics.metrics.catalogue.torchmetrics import class_of
 from hpometrics.metrics.catalogue.torchmetrics._row import Row
 from hpometrics.metrics.catalogue.torchmetrics.texts import several
 from hpometrics.metrics.registry import index
 from hpometrics.testing import Subject, draw, subjects_of
+from hpometrics.testing.peers import PEERS
 
 PERCENT = {"bleu": 100.0, "chrf": 100.0, "squad_f1": 0.01, "squad_em": 0.01}
 """Metrics whose number is another share of one than torchmetrics': name -> how many times theirs."""
@@ -56,10 +56,10 @@ LOOSE = {"adjusted_mutual_information": 1e-5, "tweedie_deviance": 1e-5}
 def pairs() -> list[tuple[Row, Subject]]:
     """Every use of one of our metrics that a row can be built for."""
     found = []
-    for row in ROWS:
+    for row in PEERS:
         for feature in row.features:
             entry = index.index().get((row.name, feature))
-            if entry is None or entry.path.startswith(torchmetrics.__name__):
+            if entry is None:
                 continue
             found += [(row, subject) for subject in subjects_of(entry) if fits(row, subject, feature)]
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....exceptions import MetricInputError
 from ...features import RANKING
-from ...registry.facts import Docstring
+from ...registry.facts import Docstring, keyword_parameters, write_signature
 from ...registry.register import register_metric
 from ...retrieval.base import ListMetric
 
@@ -50,7 +50,7 @@ def list_metric(
         example: the value to four places, how to work it out, the arguments of the constructor and of
             `update`, and those of `Ranking` if it needs some.
         aliases: further names, as `register_metric` takes them.
-        params: the default of each parameter; a type if it is required, None if it is an optional integer.
+        params: the parameters, as `keyword_parameters` reads them; k may be positional.
         shape: a section of the docstring, in place of that of the base; so are those that follow.
         value: the range, the unit, the best value, and when it is nan.
         raises: when the parameters or the data are refused.
@@ -58,15 +58,9 @@ def list_metric(
         members: the functions and facts that fill in the mechanism.
     """
     params = params or {}
-    empty, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
-    kinds = dict.fromkeys(params, keyword) | {"k": inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    defaults = {key: empty if isinstance(value, type) else value for key, value in params.items()}
-    hints = {key: _type_of(value) for key, value in params.items()}
-    signature = inspect.Signature([
-        inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
-        *(inspect.Parameter(key, kinds[key], default=defaults[key], annotation=hints[key]) for key in params),
-        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any),
-    ])  # fmt: skip
+    kinds = {"k": inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    parameters = [one.replace(kind=kinds.get(one.name, one.kind)) for one in keyword_parameters(params)]
+    others = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any)
 
     def __init__(self: RowMetric, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
@@ -79,8 +73,7 @@ def list_metric(
             if not holds:
                 raise MetricInputError(f"{class_name}: {words}")
 
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
-    __init__.__annotations__ = hints
+    signature = write_signature(__init__, [*parameters, others])
     sections = {"Shape": shape, "Value": value, "Raises": raises and f"MetricInputError: {raises}"}
     sections |= {"Formula": formula, "Deviates": deviates, "Source": source}
     page = {**Docstring.of(base).sections, **{title: text for title, text in sections.items() if text}}
@@ -89,12 +82,6 @@ def list_metric(
         "__module__": base.__module__, "__qualname__": class_name, **members,
     })  # fmt: skip
     return register_metric(name, [RANKING], aliases=aliases)(cls)
-
-
-def _type_of(value: Any) -> Any:
-    if value is None:
-        return int | None
-    return value if isinstance(value, type) else type(value)
 
 
 def _docstring(class_name: str, summary: str, sections: Mapping[str, str], example: tuple[str, ...]) -> str:

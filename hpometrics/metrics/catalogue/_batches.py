@@ -9,12 +9,17 @@ and each user has seen one of the first three; users of even and of odd number a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..features import OutputFeature
 
-Batch = dict[str, Tensor]
+Batch = dict[str, Any]
+Recipe = Callable[[OutputFeature, int, float, torch.Generator], Batch]
+"""Draws a number of rows of an output, with a share of wrong answers."""
 
 _ITEMS, _FIRST, _SEEN, _USERS = 20, 6, 3, 1000
 
@@ -34,6 +39,19 @@ def uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
 def normal(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     """Draw standard normal numbers, float64."""
     return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+
+def draw_answers(
+    classes: int, shape: tuple[int, ...], noise: float, random: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw right labels, and answers that for a share `noise` of them are random: int64 each."""
+    target, guess = torch.randint(classes, (2, *shape), generator=random)
+    return target, torch.where(uniform(shape, random) < noise, guess, target)
+
+
+def confident_logits(answer: Tensor, classes: int, random: torch.Generator) -> Tensor:
+    """Draw logits, with the classes last, of a model that is confident of its answers."""
+    return 8 * torch.nn.functional.one_hot(answer, classes) + 0.5 * normal((*answer.shape, classes), random)
 
 
 def draw_drifted(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
