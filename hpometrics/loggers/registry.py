@@ -199,6 +199,8 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
         ConfigError, MissingExtraError, RunError: see `check_loggers`.
     """
     requested = list(loggers)
+    if not requested and directory is None:
+        return []
     check_loggers(requested, directory)
     by_name = [_parse_logger(logger) for logger in requested if isinstance(logger, (str, Mapping))]
     options = dict([_parse_logger(ALWAYS), *by_name])

@@ -367,7 +367,7 @@ class TrialRecord:
     def picked_values(self) -> Mapping[str, Reading]:
         """All values of the picked epoch, by name; over repeats their means, a curve the first one's."""
         picked = next((e.values for e in reversed(self.epochs) if e.epoch == self.epoch), {})
-        return {**picked, **mean_values(self.repeats)}
+        return {**picked, **mean_values(self.repeats)} if self.repeats else picked
 
     def scores(self, names: Iterable[str]) -> tuple[float, ...]:
         """Return the values of the optimized metrics, in order; nan if the picked epoch lacks one."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from .._redaction import redacted
 from ..exceptions import RunError
@@ -26,7 +26,7 @@ from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Ranks, sendable
 from .epoch import EpochMeter
-from .reporter import Joint, PlacedReporter, Reporter
+from .reporter import Joint, Reporter
 from .spec import RunSpec
 
 
@@ -114,15 +114,13 @@ class Decision(NamedTuple):
     Attributes:
         steering: the optimized value, and those that constraints bound, as the first rank has them; empty if
             there is no other rank.
-        over: no epoch follows.
-        final: the epoch was reported as the final one.
+        over: no epoch follows, and the epoch was reported as the final one.
         stop: the host's stop.
         counterpart: what the other ranks call while the first one reports to a host that needs all ranks.
     """
 
     steering: Mapping[str, float]
     over: bool
-    final: bool
     stop: BaseException | None = None
     counterpart: Callable[[], None] | None = None
 
@@ -183,6 +181,7 @@ class EpochCloser:
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
         self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
+        self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._checked_names: set[str] = set()
         self._created = self._epoch_began = time.perf_counter()
         self._seconds_before = 0.0  # of the epochs it goes on after
@@ -372,7 +371,8 @@ class EpochCloser:
             last.callback(self.artifacts.close)
             if self.meter.watches is not None:
                 last.callback(self.meter.watches.detach)
-            last.callback(self._send_picked)
+            if self._keep_picked is not None:
+                last.callback(self._send_picked)
 
     def _report_stored(self, keeps_state: bool) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""
@@ -380,7 +380,7 @@ class EpochCloser:
         stored = artifacts.read_written() if keeps_state else artifacts.read_stored()
         for record in stored.epochs:
             self._add_stored(record)
-            decision = self._report(final=False)
+            decision = self._report(self._is_last(len(self.progress.history), record.step))
             if decision.stop is not None:
                 break
         return replace(stored, epochs=tuple(self.progress.history)), decision
@@ -425,24 +425,23 @@ class EpochCloser:
         progress, alone = self.progress, self.ranks.alone
         record = progress.history[-1]
         over = final or progress.ended_by is not None
-        is_final = over or self._is_last(len(progress.history), record.step)
         numbers = numbers_of(record.values)
         if record.reasons:
             for name in (*self._spec.optimized, *self._spec.judged):
                 if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                     numbers.pop(name, None)
         stop = None
-        if hasattr(self._reporter, "at_epoch"):
-            cast(PlacedReporter, self._reporter).at_epoch(record.epoch, record.step, progress.picked)
+        if self._at_epoch is not None:
+            self._at_epoch(record.epoch, record.step, progress.picked)
         try:
-            self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
+            self._reporter.report(record.epoch, progress.current, progress.value, numbers, over)
         except self._reporter.stops as err:
             stop = err if alone else sendable(err)
         if over or stop is not None:
             self._send_picked()
         steering = {} if alone else {name: numbers[name] for name in self._steering if name in numbers}
         counterpart = None if self._joint is None else self._joint.counterpart()
-        return Decision(steering, over, is_final, stop, counterpart)
+        return Decision(steering, over, stop, counterpart)
 
     def _report_jointly(self, counterpart: Callable[[], None]) -> None:
         """Make the reports that the host takes from all ranks at once."""
@@ -464,11 +463,11 @@ class EpochCloser:
         Raises:
             BaseException: the host's stop.
         """
-        self.state = RunState.ENDED if decision.final else RunState.BETWEEN
+        self.state = RunState.ENDED if decision.over else RunState.BETWEEN
         if decision.stop is None:
             return
         self.stops = (*self._reporter.stops, type(decision.stop))
-        if not decision.final:
+        if not decision.over:
             self.state, self.stopped = RunState.STOPPED, decision.stop
         raise decision.stop
 

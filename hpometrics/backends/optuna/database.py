@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from threading import local
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import uuid4
 from zlib import crc32
 
 from optuna.exceptions import DuplicatedStudyError, StorageInternalError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ...exceptions import DiskError
 from ._internals import database_models
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,6 +71,12 @@ class Thread(local):
 
 
 thread = Thread()
+
+
+def database_errors() -> tuple[type[BaseException], ...]:
+    """Return the errors of databases; SQLAlchemy has raised none before it is loaded, which takes long."""
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return (StorageInternalError,) if loaded is None else (StorageInternalError, loaded.SQLAlchemyError)
 
 
 def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
@@ -146,7 +154,7 @@ class ReconnectingStorage(RDBStorage):
                 result = call() if since is None else again()
             except TurnLostError:
                 raise
-            except (StorageInternalError, SQLAlchemyError) as error:
+            except database_errors() as error:
                 if not (thread.waits and is_lost(error)):
                     raise
                 if thread.lock is not None and not _is_alive(thread.lock):
@@ -276,6 +284,8 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
     The lock belongs to a connection, and another one waits for it, even in the same thread. So a thread that
     has locked the study already continues under that lock.
     """
+    from sqlalchemy import text  # needed for a database alone
+
     kind = storage.engine.dialect.name
     lock, unlock = map(text, _LOCKS[kind])
     key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
@@ -303,8 +313,8 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
         try:
             connection.execute(unlock, {"key": key})
             connection.close()
-        except SQLAlchemyError:  # the lock has ended with its connection, or ends now
-            with suppress(SQLAlchemyError):
+        except database_errors():  # the lock has ended with its connection, or ends now
+            with suppress(*database_errors()):
                 connection.invalidate()
                 connection.close()
 
@@ -312,7 +322,7 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
 def is_lost(error: BaseException | None) -> bool:
     """Return whether an error means a lost connection or a transaction that must be repeated."""
     while error is not None:
-        if isinstance(error, DBAPIError):
+        if hasattr(error, "connection_invalidated"):  # as SQLAlchemy's errors of a driver have
             if error.connection_invalidated:
                 return True
             inner = error.orig
@@ -332,8 +342,8 @@ def _is_alive(connection: Connection) -> bool:
     if connection.closed or connection.invalidated:
         return False
     try:
-        connection.execute(text("SELECT 1"))
-    except SQLAlchemyError:
+        connection.exec_driver_sql("SELECT 1")
+    except database_errors():
         return False
     return True
 

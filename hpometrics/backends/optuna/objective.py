@@ -166,8 +166,7 @@ class OptunaObjective(BaseObjective):
         write_result(trial, record)
         self._following.end(record)
         if record.epoch is not None:
-            picked = EpochRecord(record.epoch, record.picked_values, step=record.step)
-            write_panel(trial, list(self.optimized), picked)
+            write_panel(trial, None, EpochRecord(record.epoch, record.picked_values, step=record.step))
         if error is not None and not isinstance(error, NoFiniteValueError):
             raise error
         scores = record.scores(self.optimized)

@@ -41,8 +41,9 @@ class OptunaReporter:
     ) -> None:
         self.trial, self._keeps_panel = trial, keeps_panel
         self._following = following or SearchProgress()
-        self._following.reach(trial.number)
-        self.number: int | None = trial.number
+        self._number = trial.number  # which Optuna reads from its copy of the trial
+        self.number: int | None = self._number
+        self._following.reach(self._number)
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         local = local_copy_of(trial)
         self._reported: set[int] = set(getattr(local, "intermediate_values", ()))
@@ -119,7 +120,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1), value)
+        self._following.reach(self._number, self._steps.get(epoch, epoch + 1), value)
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         judge = self._judge
         judged = None if judge is None else judge.values_in(values)

@@ -22,7 +22,6 @@ from filelock import FileLock
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
-from sqlalchemy.exc import SQLAlchemyError
 
 from ..._text import printable
 from ...exceptions import DiskError, HpometricsError, RecordError
@@ -31,7 +30,7 @@ from ...records._json import read_json
 from ...records.epoch_log import cut_torn_line
 from ..storage_url import MEMORY, check_driver, grpc_address
 from ._internals import backend_of, journal_path, storage_of
-from .database import ReconnectingStorage, cause_of, is_lost, locked
+from .database import ReconnectingStorage, cause_of, database_errors, is_lost, locked
 
 JOURNAL = ".journal"
 """The suffix of a journal file."""
@@ -362,7 +361,7 @@ def _database(url: str) -> BaseStorage:
     for remaining in reversed(range(_TRIES)):
         try:
             return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
-        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
+        except database_errors() as err:
             is_race = any(word in str(err).lower() for word in _RACES)
             if remaining == 0 or not (is_race or is_lost(err)):
                 raise DiskError(f"the study cannot be reached: {cause_of(err)}") from err
@@ -373,5 +372,5 @@ def _database(url: str) -> BaseStorage:
 def storage_failures() -> tuple[type[BaseException], ...]:
     """Return the errors of all storages; a library that is not loaded has raised none."""
     grpc = sys.modules.get("grpc")
-    errors = (optuna.exceptions.StorageInternalError, sqlite3.OperationalError, SQLAlchemyError)
+    errors = (*database_errors(), sqlite3.OperationalError)
     return errors if grpc is None else (*errors, grpc.RpcError)

@@ -266,21 +266,21 @@ def _result_of(record: TrialRecord) -> dict[str, Any]:
     return {**record.to_json(), "picked": picked, **({} if record.step is None else {"step": record.step})}
 
 
-def write_panel(trial: BaseTrial, metrics: Sequence[str], picked: EpochRecord) -> None:
+def write_panel(trial: BaseTrial, metrics: Sequence[str] | None, picked: EpochRecord) -> None:
     """Write the values of the picked epoch to attributes of the trial, one each, for tables and dashboards.
 
     Args:
         trial: a running trial.
-        metrics: the names of the optimized metrics.
+        metrics: the names of the optimized metrics; None if `write_result` has written them.
         picked: None replaces a value that is not finite, and those of many numbers are left out.
     """
     numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(picked.values).items()}
     step = {} if picked.step is None else {PICKED_STEP: picked.step}
     for name, value in {**numbers, PICKED_EPOCH: picked.epoch, **step}.items():
         trial.set_user_attr(name, value)
-    put_attribute(
-        trial.set_user_attr, PANEL, {FORMAT_KEY: FORMAT, "metrics": list(metrics), "values": list(numbers)}
-    )
+    if metrics is not None:
+        panel = {FORMAT_KEY: FORMAT, "metrics": list(metrics), "values": list(numbers)}
+        put_attribute(trial.set_user_attr, PANEL, panel)
 
 
 def panel_of(trial: FrozenTrial) -> Mapping[str, Any] | None:

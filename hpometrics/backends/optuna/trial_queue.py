@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import optuna
-import sqlalchemy
 from filelock import FileLock, Timeout
 from optuna.distributions import BaseDistribution
 from optuna.pruners import HyperbandPruner
@@ -295,6 +294,8 @@ def open_trials(study: optuna.Study) -> tuple[int, list[OpenTrial]]:
 
 
 def _read_open_trials(backend: RDBStorage, study_id: int) -> tuple[int, list[OpenTrial]]:
+    import sqlalchemy  # needed for a database alone
+
     model, _ = database_models()
     of_study = model.study_id == study_id
     newest = sqlalchemy.select(model.number).where(of_study).order_by(model.trial_id.desc()).limit(1)
