@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from .._redaction import redacted
 from ..exceptions import RunError
@@ -26,7 +26,7 @@ from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Ranks, sendable
 from .epoch import EpochMeter
-from .reporter import Joint, PlacedReporter, Reporter
+from .reporter import Joint, Reporter
 from .spec import RunSpec
 
 
@@ -182,6 +182,7 @@ class EpochCloser:
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
+        self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
         self._checked_names: set[str] = set()
         self._created = self._epoch_began = time.perf_counter()
@@ -432,8 +433,8 @@ class EpochCloser:
                 if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                     numbers.pop(name, None)
         stop = None
-        if hasattr(self._reporter, "at_epoch"):
-            cast(PlacedReporter, self._reporter).at_epoch(record.epoch, record.step, progress.picked)
+        if self._at_epoch is not None:
+            self._at_epoch(record.epoch, record.step, progress.picked)
         try:
             self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
         except self._reporter.stops as err:

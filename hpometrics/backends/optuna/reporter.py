@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import optuna
@@ -40,8 +41,8 @@ class OptunaReporter:
         self, trial: BaseTrial, keeps_panel: bool = True, following: SearchProgress | None = None
     ) -> None:
         self.trial, self._keeps_panel = trial, keeps_panel
-        self._following = following or SearchProgress()
-        self._following.reach(trial.number)
+        self._reach = partial((following or SearchProgress()).reach, trial.number)
+        self._reach()
         self.number: int | None = trial.number
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         local = local_copy_of(trial)
@@ -119,7 +120,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1), value)
+        self._reach(self._steps.get(epoch, epoch + 1), value)
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         judge = self._judge
         judged = None if judge is None else judge.values_in(values)
@@ -134,7 +135,7 @@ class OptunaReporter:
                     self.trial.report(value, epoch)
                 self._reported.add(epoch)
                 self._newest = max(self._newest, epoch)
-            if final or not (self._pruned == epoch or self._is_stopped(judged)):
+            if final or not (self._pruned == epoch or (self._prunes and self._is_stopped(judged))):
                 return
             self.trial.set_user_attr(PRUNED, epoch)  # asha stops a trial only once
         except storage_failures() as err:
@@ -147,7 +148,7 @@ class OptunaReporter:
         """Return whether the pruner stops the trial after an epoch with these judged values."""
         if self._judge is not None:
             return judged is not None and self._judge.stops()
-        return self._prunes and self.trial.should_prune()
+        return self.trial.should_prune()
 
     def keep_picked(self, epoch: int, values: Mapping[str, Reading], rows: str | None) -> None:
         """Write the values of the picked epoch to the trial when its run ends.
