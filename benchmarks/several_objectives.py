@@ -194,7 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=300, help="the trainings of the table")
     parser.add_argument("--searches", type=int, default=30, help="the seeds, from 0, on Optuna")
-    parser.add_argument("--ray", type=int, default=2, help="the seeds, from 0, on Ray")
+    parser.add_argument("--ray", type=int, default=5, help="the seeds, from 0, on Ray")
     parser.add_argument("--trials", type=int, default=60, help="of each search")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

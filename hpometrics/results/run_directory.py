@@ -216,9 +216,9 @@ class RunDirectory:
             self._quarantine_obstacles()
             self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
-            make_private(self.trials)
+            write_text(self.resolved, resolved.to_yaml())  # first: by it a later run knows the directory
             write_text(self.sweep_file, text)
-            write_text(self.resolved, resolved.to_yaml())
+            make_private(self.trials)
             yield
 
     def check_formats(self) -> None:

@@ -180,6 +180,7 @@ class EpochCloser:
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
+        self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
         self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._checked_names: set[str] = set()

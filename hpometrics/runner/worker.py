@@ -56,11 +56,11 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
         if stored != resolved.name:
             raise ConfigError(f"{home.path}: is the directory of {stored}, not of {resolved.name}; set --dir")
         return home
-    if home.path.is_dir() and any(home.path.iterdir()):
+    if home.path.is_dir() and any(not path.name.startswith(".") for path in home.path.iterdir()):
         raise ConfigError(f"{home.path}: is neither empty nor a run directory; set another one with --dir")
     make_private(home.path)
+    write_text(home.resolved, _relocate(resolved, home).to_yaml())  # first: by it a later worker knows it
     make_private(home.trials)
-    write_text(home.resolved, _relocate(resolved, home).to_yaml())
     return home
 
 

@@ -172,6 +172,28 @@ def test_added_params_are_trained_next(sweep_file):
     assert code == 2 and f"all 4 trials of its budget have begun; {advice}" in text
 
 
+def test_added_params_tags_and_on_end_outlive_a_kill(sweep_file):
+    """Of a run that is killed with SIGKILL; the next one trains the params, and starts the program once."""
+    sweep_file.write_text(sweep_file.read_text() + 'on_end: [sh, -c, "echo $HPOMETRICS_STATE >> ends"]\n')
+    run = hpometrics("run", "sweep.yaml")
+    assert run.waits_for(begun)
+    code, text = command("add", HOME.path, "lr=0.999")
+    number = int(text.split()[2])
+    assert (code, text) == (0, f"runs/sweep: trial {number} has these params")
+    assert command("tag", HOME.path, "gpu")[0] == 0
+    assert command("tag", HOME.path, "good", "--trial", "0")[0] == 0
+    run.killed()
+    assert not Path("ends").exists()
+    Path("go").touch()
+    assert hpometrics("run", "sweep.yaml").ended() == 0
+    records = {record.number: record for record in HOME.records()}
+    assert states() == [TrialState.COMPLETE] * 4 and records[number].params["lr"] == 0.999
+    assert Path("ends").read_text() == "complete\n"
+    assert json.loads(command("ls", ".", "--tag", "gpu", "--json")[1])[0]["tags"] == ["gpu"]
+    tagged = json.loads(command("trials", HOME.path, "--tag", "good", "--json")[1])
+    assert [trial["number"] for trial in tagged] == [0]
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -6,6 +6,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.exceptions import ConfigError
+from hpometrics.records._files import write_text
 from hpometrics.records.trial_record import TrialRecord, write_trial
 from hpometrics.results.manifest import resolve
 from hpometrics.results.run_directory import RunDirectory
@@ -55,6 +56,25 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
                 pass
     with pytest.raises(ConfigError, match="is not a run directory"):
         RunDirectory(tmp_path).read()
+
+
+@pytest.mark.parametrize("last", ["sweep.resolved.yaml", "sweep.yaml"])
+def test_a_run_that_was_killed_at_its_start_begins_again(tmp_path, monkeypatch, last):
+    """Before it writes one of its first files: what it has left is not taken for files of others."""
+
+    def write_or_die(path, text):
+        if path.name == last:
+            raise KeyboardInterrupt
+        write_text(path, text)
+
+    home = RunDirectory(tmp_path / "run")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("hpometrics.results.run_directory.write_text", write_or_die)
+        with opened(home):
+            pass
+    with opened(home):
+        pass
+    assert home.sweep_file.exists() and home.trials.is_dir()
 
 
 def test_a_changed_space_is_explained(home):

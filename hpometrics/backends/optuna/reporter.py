@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import optuna
@@ -135,7 +136,7 @@ class OptunaReporter:
                     self.trial.report(value, epoch)
                 self._reported.add(epoch)
                 self._newest = max(self._newest, epoch)
-            if final or not (self._pruned == epoch or self._is_stopped(judged)):
+            if final or not (self._pruned == epoch or (self._prunes and self._is_stopped(judged))):
                 return
             self.trial.set_user_attr(PRUNED, epoch)  # asha stops a trial only once
         except storage_failures() as err:
@@ -148,7 +149,7 @@ class OptunaReporter:
         """Return whether the pruner stops the trial after an epoch with these judged values."""
         if self._judge is not None:
             return judged is not None and self._judge.stops()
-        return self._prunes and self.trial.should_prune()
+        return self.trial.should_prune()
 
     def keep_picked(self, epoch: int, values: Mapping[str, Reading], rows: str | None) -> None:
         """Write the values of the picked epoch to the trial when its run ends.
