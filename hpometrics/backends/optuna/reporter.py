@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, cast
 
 import optuna
