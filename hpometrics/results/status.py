@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, first_of, number, plural, spread, wrapped_lines
+from .._formatting import duration, first_of, plural, spread, wrapped_lines
 from .._text import printable
 from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
@@ -340,7 +340,7 @@ def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
         rule = ", the knee" if resolved.pick == "knee" else ""
         line = front_line(record_of(best, records), resolved)
         return f"{line}{rule}   {params_line(best.params, resolved)}"
-    value = spread(number(best.value), best.deviation, best.repeats)
+    value = spread(best.value, best.deviation, best.repeats)
     value = f"{resolved.metric} {value}   ({resolved.direction})"
     return f"{value}   {where(best, resolved)}   {params_line(best.params, resolved)}"
 
