@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, NamedTuple, TextIO
 
 _LEAST_P = 0.001
+_MOST_PLACES, _LARGE = 8, 1e9  # beyond them, values are printed with an exponent
 
 
 def shape_of(reading: list[Any]) -> str:
@@ -52,13 +53,29 @@ def column(value: float | list[Any] | None) -> str:
     return f"{value:#.6g}"
 
 
-def spread(value: str, deviation: float | None, repeats: int) -> str:
-    """Return a value with its deviation over the repeats, if it has one.
+def to_digits(value: float, uncertainty: float) -> str:
+    """Return a value with two digits of its uncertainty; without an uncertainty, with six digits of its own.
 
-    >>> spread("0.912700", 0.00314159, 3), spread("0.912700", None, 1)
-    ('0.912700 +- 0.0031 (3)', '0.912700')
+    >>> to_digits(0.974944, 0.0173), to_digits(1512, 200), to_digits(0.974944, 0)
+    ('0.975', '1510', '0.974944')
     """
-    return value if deviation is None else f"{value} +- {deviation:.2g} ({repeats})"
+    if not (0 < uncertainty < math.inf and math.isfinite(value)):
+        return f"{value:.6g}"
+    places = 1 - math.floor(math.log10(float(f"{uncertainty:.1e}")))
+    if places > _MOST_PLACES or abs(value) >= _LARGE:
+        return f"{value:.4g}"
+    return f"{round(value, places) + 0.0:.{max(places, 0)}f}"  # + 0.0: no value is -0
+
+
+def spread(value: float | None, deviation: float | None, repeats: int) -> str:
+    """Return a value with its deviation over the repeats; a deviation limits the digits of the value.
+
+    >>> spread(0.91273456, 0.00314159, 3), spread(0.91273456, None, 1)
+    ('0.9127 +- 0.0031 (3)', '0.912735')
+    """
+    if value is None or deviation is None:
+        return number(value)
+    return f"{to_digits(value, deviation)} +- {deviation:.2g} ({repeats})"
 
 
 def duration(seconds: float) -> str:

@@ -25,7 +25,9 @@ def word(state: TrialState) -> str:
 
 def spread_of(record: TrialRecord) -> str:
     """Return the value of a trial as a table cell."""
-    return spread(column(record.value), record.deviation, len(record.repeats))
+    if record.deviation is None:
+        return column(record.value)
+    return spread(record.value, record.deviation, len(record.repeats))
 
 
 def short_params(params: Mapping[str, Any]) -> str:

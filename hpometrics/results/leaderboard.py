@@ -167,7 +167,7 @@ def optimal_values(
     """
     trained = [record.picked_values for record in records if record.state.trained]
     tested = held_out(best.values, best.metric, best.direction, best.value)
-    value = spread(number(best.value), best.deviation, best.repeats)
+    value = spread(best.value, best.deviation, best.repeats)
     values = [(best.metric, value, _value_note(best.metric, best.direction, resolved))]
     if tested is not None:
         values.append((tested.name, number(tested.value), f"({tested.words})"))

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, first_of, json_text, number, plural, spread, terminal_width, wrapped_lines
+from .._formatting import duration, first_of, json_text, plural, spread, terminal_width, wrapped_lines
 from .._text import printable, printable_lines
 from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
@@ -350,7 +350,7 @@ def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
         rule = ", the knee" if resolved.pick == "knee" else ""
         line = front_line(record_of(best, records), resolved)
         return f"{line}{rule}   {params_line(best.params, resolved)}"
-    value = spread(number(best.value), best.deviation, best.repeats)
+    value = spread(best.value, best.deviation, best.repeats)
     value = f"{resolved.metric} {value}   ({resolved.direction})"
     return f"{value}   {where(best, resolved)}   {params_line(best.params, resolved)}"
 

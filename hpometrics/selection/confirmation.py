@@ -368,7 +368,7 @@ class Confirmation:
         sure = f" ({100 * (1 - self.level):g}%: {interval.bounds})" if interval.high > interval.low else ""
         searched = f"the search had measured {interval.format(self.standing.search_value)}"
         if honest.is_corrected:
-            words = [f"expected of these params on new rows{sure}", searched, *honest.limits]
+            words = [f"expected for these params on new rows{sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
         return f"  {value}, {fresh}{sure}; {'; '.join([searched, *honest.limits])}"
@@ -406,10 +406,10 @@ class Confirmation:
     def _others_text(self) -> str:
         if not self.others:
             return ""
-        text = f"; {plural(self.others, 'other complete trial')} not trained again"
-        if not self.near:
-            return f"{text}, of which none can be as good with a luckier seed"
-        return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good with a luckier seed"
+        were = "was" if self.others == 1 else "were"
+        near = f"{first_of(self.near, _MOST_NEAR)} may" if self.near else "none can"
+        others = plural(self.others, "other complete trial")
+        return f"; {others} {were} not trained again: {near} be as good with a luckier seed"
 
     def _departures(self) -> list[str]:
         """Return which contenders left without being compared, and which were measured on other rows."""

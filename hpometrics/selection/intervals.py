@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self
 
-from .._formatting import format_p
+from .._formatting import format_p, to_digits
 from .._redaction import excerpt
 from ..exceptions import RecordError
 from ..records._json import FORMAT_KEY
@@ -23,7 +23,6 @@ _HOW = {
     ("matrix", False): "over the confusion matrix of each trial (unpaired)",
 }
 
-_MOST_PLACES, _LARGE = 8, 1e9  # beyond them, values are printed with an exponent
 _LARGEST_EXPONENT = 700  # of e, which a float holds
 _NOW = {"drawn": "kept"}  # names in files of earlier versions
 
@@ -49,13 +48,7 @@ class Interval:
         >>> Interval(0.974944, 0.9524, 0.987).format(0.974944), Interval(1512, 1300, 1700).format(1512)
         ('0.975', '1510')
         """
-        half = (self.high - self.low) / 2
-        if not (0 < half < math.inf and math.isfinite(value)):
-            return f"{value:.6g}"
-        places = 1 - math.floor(math.log10(float(f"{half:.1e}")))
-        if places > _MOST_PLACES or abs(value) >= _LARGE:
-            return f"{value:.4g}"
-        return f"{round(value, places) + 0.0:.{max(places, 0)}f}"  # + 0.0: no value is -0
+        return to_digits(value, (self.high - self.low) / 2)
 
     def __str__(self) -> str:
         return f"{self.format(self.value)}, {self.bounds}"

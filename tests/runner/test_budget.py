@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, problems_of
 
+from hpometrics._formatting import spread
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.direction import MAXIMIZE
@@ -287,7 +288,7 @@ def test_a_trial_with_repeats_is_a_mean_everywhere(swept, folder):
     assert best["values"]["accuracy"] == pytest.approx(
         sum(repeat.values["accuracy"] for repeat in record.repeats) / 3
     )
-    shown = f"{record.value:#.6g} +- {record.deviation:.2g} (3)"
+    shown = spread(record.value, record.deviation, 3)
     listed = CliRunner().invoke(main, ["trials", "runs/sweep"]).stdout
     for text in (result.stderr, result.stdout, listed):
         assert shown in text

@@ -23,6 +23,7 @@ from optuna.storages import InMemoryStorage
 from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, plan_of, problems_of
 
 from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
+from hpometrics._formatting import spread
 from hpometrics.backends.optuna.fresh_study import FreshStudy
 from hpometrics.backends.optuna.trial_queue import claim
 from hpometrics.cli.main import main
@@ -145,7 +146,7 @@ def test_the_best_is_of_the_fresh_trainings_wherever_it_is_read(sweep, folder):
     assert (best["epoch"], best["seed"]) == (median.epoch, median.seed)
     searched = RunDirectory(HOME).trial_record(best["trial"])
     assert searched.value == best["confirmed"]["search_value"] and searched.seed != best["seed"]
-    shown = f"roc_auc: {best['value']:.6g} +- {best['deviation']:.2g} ({len(runs)})"
+    shown = f"roc_auc: {spread(best['value'], best['deviation'], len(runs))}"
     assert shown in result.stdout and shown.replace(":", "") in command("status", HOME).stdout
     read = SweepResult.read(HOME).best
     assert (read.value, read.values, read.seed) == (best["value"], best["values"], best["seed"])

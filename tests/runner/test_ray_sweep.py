@@ -8,6 +8,7 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of
 
+from hpometrics._formatting import spread
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.backends.optuna.trial_queue import claim
 from hpometrics.records.epoch_log import read_trial
@@ -175,7 +176,7 @@ def test_repeats_and_retries_are_the_same_on_ray(folder, on_ray):
     complete = [record for record in rays if record.state is TrialState.COMPLETE]
     assert complete and {len(record.repeats) for record in complete} == {2}
     first = complete[0]
-    assert f"{first.value:#.6g} +- {first.deviation:.2g} (2)" in out
+    assert spread(first.value, first.deviation, 2) in out
     for record in complete:
         [same] = [other for other in mine if other.params == record.params]
         assert same.state is not TrialState.COMPLETE or same.value == record.value

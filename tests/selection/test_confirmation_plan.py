@@ -334,7 +334,7 @@ def test_rows_that_are_all_right_leave_nothing_to_correct():
     """The value is that on new rows all the same: the search kept no rows, the fresh runs did."""
     right = [FreshRun(1.0, np.ones((1, 40)), 0, "a")] * 4
     end = ended({0: right, 1: right}, plans=[ConfirmSettings(2, 8)])
-    assert end.honest.bias == 0 and "expected of these params on new rows" in str(end)
+    assert end.honest.bias == 0 and "expected for these params on new rows" in str(end)
 
 
 def test_values_that_do_not_vary_decide_for_these_rows_alone():

@@ -279,7 +279,7 @@ def _value(rival: Outcome, name: str) -> str:
         return "-"
     if name != best.metric:
         return column(best.values.get(name))
-    return spread(column(best.value), best.deviation, best.repeats)
+    return column(best.value) if best.deviation is None else spread(best.value, best.deviation, best.repeats)
 
 
 def _param(rival: Outcome, name: str) -> str:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from sample_records import FOUR, trial, written
 from sample_sweeps import SEVERAL, changed
 
+from hpometrics._formatting import spread
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.intervals import Interval, Significance, TrialInterval
@@ -240,7 +241,8 @@ def test_confirmed_sweeps_are_compared_by_fresh_trainings(sweep, folder):
     assert result.exit_code == 0, result.output
     told, order = rows(result), [place.rpartition("/")[2] for place in rows(result)[""]]
     means = [best[name]["confirmed"]["mean"] for name in order]
-    assert [float(cell.split()[0]) for cell in told["roc_auc ^"]] == pytest.approx(means, abs=1e-6)
+    cells = [spread(best[name]["confirmed"]["mean"], best[name]["deviation"], 3) for name in order]
+    assert told["roc_auc ^"] == cells
     assert means == sorted(means, reverse=True)
     assert all("3 fresh trainings" in cell for cell in told["confirmed"])
     low = best[order[0]]["confirmed"]["honest"][1]
