@@ -119,6 +119,12 @@ def test_the_package_itself_loads_none_of_its_hosts():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
+def test_an_objective_does_not_load_sqlalchemy():
+    """It takes longer to load than this package; only a study in a database needs it."""
+    code = "import sys; from hpometrics import OptunaObjective; print({'sqlalchemy'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
 LIGHT = [
     ("--help",),
     ("--version",),

@@ -322,10 +322,11 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
 def is_lost(error: BaseException | None) -> bool:
     """Return whether an error means a lost connection or a transaction that must be repeated."""
     while error is not None:
-        if hasattr(error, "connection_invalidated"):  # as SQLAlchemy's errors of a driver have
-            if error.connection_invalidated:
+        is_invalid = getattr(error, "connection_invalidated", None)
+        if is_invalid is not None:  # it is SQLAlchemy's, about an error of the driver
+            if is_invalid:
                 return True
-            inner = error.orig
+            inner = getattr(error, "orig", None)
             state = getattr(inner, "sqlstate", None) or getattr(inner, "pgcode", None)
             number = next(iter(getattr(inner, "args", ())), None)
             if isinstance(state, str):
