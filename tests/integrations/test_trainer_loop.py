@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
+from hpometrics.integrations import trainer_loop
 from hpometrics.integrations.trainer_loop import TrainerLoop
 from hpometrics.run import Reported, Run
 
@@ -56,3 +59,12 @@ def test_a_trainer_that_counts_otherwise_is_refused():
     loop.end_epoch(1, {})
     with pytest.raises(RunError, match="one ended in epoch 1 of the trainer while the run is at epoch 2"):
         loop.end_epoch(1, {})
+
+
+@pytest.mark.parametrize(
+    "trainer", "catboost ignite keras lightgbm lightning skorch transformers xgboost".split()
+)
+def test_a_callback_leaves_the_loop_to_the_shared_file(trainer):
+    """What all trainers share is in `trainer_loop.py`; a callback can be read, and copied, as one page."""
+    source = Path(trainer_loop.__file__).with_name(f"{trainer}.py").read_text(encoding="utf8")
+    assert "TrainerLoop(" in source and len(source.splitlines()) <= 150
