@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -94,15 +95,9 @@ class BatchBuffer:
         store = self._taught if is_first and not self.batches else self._store
         if store is None:
             return 0
-        batch: Outputs | None = None
-
-        def shows_finite() -> bool:
-            nonlocal batch
-            batch = store.batch_of(tensors)
-            with without_autograd():
-                return any(statistic.shows_finite(batch) for statistic in self._showing)
-
-        parts = store.parts_of(tensors, shows_finite if self._showing else None)
+        large: list[Outputs] = []  # the batch that was looked at as a whole, if one was
+        shows_finite = partial(self._shows_finite, store, tensors, large) if self._showing else None
+        parts = store.parts_of(tensors, shows_finite)
         if not parts or not self._lie_within_bounds(tensors):
             return 0
         rows = parts[-1].shape[0]
@@ -110,14 +105,20 @@ class BatchBuffer:
             self._count_directly(store.batch_of(tensors))
         if is_first:  # it is counted at once, as one that was validated
             self._store = self._learned = store
-            self._count_outside_autograd(batch or store.batch_of(tensors))
+            self._count_outside_autograd(large[0] if large else store.batch_of(tensors))
         elif self._regrouped and store.takes(rows):
             self._store_rows(store, parts, rows)
         elif self._regrouped:
             self._count_stored(store)
-            self._count_outside_autograd(batch or store.batch_of(tensors))
+            self._count_outside_autograd(large[0] if large else store.batch_of(tensors))
         self.batches += 1
         return rows
+
+    def _shows_finite(self, store: RowStore, tensors: Mapping[str, Any], large: list[Outputs]) -> bool:
+        """Store the batch that has a signature, and return whether a statistic shows that it is finite."""
+        large.append(store.batch_of(tensors))
+        with without_autograd():
+            return any(statistic.shows_finite(large[0]) for statistic in self._showing)
 
     def is_similar(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether a small batch is sound and has the signature of a validated one."""
