@@ -26,7 +26,7 @@ from ..selection.rules import Pick, is_amount
 from ..selection.selection import Best, best_by, pareto_front
 from ..space.dimensions import describe
 from ..space.space import Space
-from ..space.values import check_whole
+from ..space.values import is_whole
 from .fresh_runs import FreshRuns, confirm_together
 from .live_table import PrintedProgress, SearchProgress
 from .trial_lines import TrialLines
@@ -410,8 +410,8 @@ def check_limits(stale: object, cost: object) -> None:
     Raises:
         RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0; both may be None.
     """
-    if stale is not None:
-        check_whole("stale", stale, 1, RunError)
+    if stale is not None and (not is_whole(stale) or stale < 1):
+        raise RunError(f"stale must be a whole number of at least 1, got {stale!r}")
     if cost is not None and not is_amount(cost):
         raise RunError(f"cost must be a number above 0, in the unit of cost_unit, got {cost!r}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..exceptions import ConfigError
-from ..space.values import check_whole
+from ..space.values import is_whole
 
 LEAST_SEEDS = 3
 LEVELS = (0.01, 0.05, 0.10)
@@ -38,8 +38,9 @@ class ConfirmSettings:
     level: float = 0.05
 
     def __post_init__(self) -> None:
-        check_whole("confirm.top", self.top, 2, ConfigError)
-        check_whole("confirm.repeats", self.repeats, LEAST_SEEDS, ConfigError)
+        for name, value, least in (("top", self.top, 2), ("repeats", self.repeats, LEAST_SEEDS)):
+            if not is_whole(value) or value < least:
+                raise ConfigError(f"confirm.{name} must be a whole number of at least {least}, got {value!r}")
         gap = None if isinstance(self.equivalence, bool) else self.equivalence
         if gap != LUCK and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
             raise ConfigError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, ConstraintError
-from ..space.values import check_whole, is_number
+from ..space.values import is_number, is_whole
 
 if TYPE_CHECKING:  # reading a sweep file needs no records
     from ..records.trial_record import EpochRecord, Reading, TrialRecord
@@ -251,7 +251,9 @@ class DominanceRule:
         if not 0 < self.percentile <= 100:
             raise ConfigError(f"percentile must be above 0 and at most 100, got {self.percentile!r}")
         for name, least in (("warmup", 0), ("min_trials", 1), ("interval", 1)):
-            check_whole(name, getattr(self, name), least, ConfigError)
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
     def stops(
         self,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..direction import Direction
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in
-from ..space.values import check_whole
+from ..space.values import is_whole
 from .rules import SECONDS, At, Constraint, CostUnit, violation_of
 from .selection import Picker
 
@@ -38,8 +38,10 @@ class TrialAttempts:
     unit: CostUnit = SECONDS
 
     def __post_init__(self) -> None:
-        check_whole("repeats", self.repeats, 1, RunError)
-        check_whole("retries", self.retries, 0, RunError)
+        for name, least in (("repeats", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
     def after(self, trial: TrialRecord | None, run: TrialRecord) -> TrialRecord:
         """Return the record of a trial after one more run; its state is running if another is to follow.

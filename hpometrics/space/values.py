@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard
 
 from .._redaction import excerpt
-from ..exceptions import HpometricsError, SpaceError
+from ..exceptions import SpaceError
 
 Scalar = str | int | float | bool | None
 _LARGEST = sys.float_info.max
@@ -26,12 +26,6 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_whole(value: object) -> TypeGuard[int]:
     """Check whether a value is an int; a bool is not."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def check_whole(name: str, value: object, least: int, error: type[HpometricsError]) -> None:
-    """Check that a setting is a whole number that is large enough; raise this error if it is not."""
-    if not is_whole(value) or value < least:
-        raise error(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def is_scalar(value: object) -> TypeGuard[Scalar]:

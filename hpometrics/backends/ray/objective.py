@@ -26,7 +26,7 @@ from ...run.checkpoint import Keep
 from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
-from ...space.values import check_whole
+from ...space.values import is_whole
 from ..live_table import SearchProgress
 from ..objective import BaseObjective
 from ..optuna.prior import Source, warm_start as learn_from
@@ -335,7 +335,8 @@ class RayObjective(BaseObjective):
         Raises:
             RunError: `most_deaths` is not a whole number of at least 1.
         """
-        check_whole("most_deaths", most_deaths, 1, RunError)
+        if not is_whole(most_deaths) or most_deaths < 1:
+            raise RunError(f"most_deaths must be a whole number of at least 1, got {most_deaths!r}")
         own = run_config is not None and run_config.failure_config != tune.FailureConfig()
         return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
 
