@@ -182,7 +182,6 @@ class EpochCloser:
         self._joint: Joint | None = getattr(reporter, "joint", None)
         self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._keep_picked: Callable[..., None] | None = getattr(reporter, "keep_picked", None)
-        self._at_epoch: Callable[..., None] | None = getattr(reporter, "at_epoch", None)
         self._checked_names: set[str] = set()
         self._created = self._epoch_began = time.perf_counter()
         self._seconds_before = 0.0  # of the epochs it goes on after
