@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -77,6 +78,8 @@ def test_the_last_lines_fit_a_terminal(tmp_path):
 def test_the_status_fits_a_terminal(tmp_path, monkeypatch):
     """Wrapped at spaces, further lines below the first one's text; a pipe gets one line each."""
     home = written(tmp_path, [*FOUR[:3], trial(3, [0.3], TrialState.RUNNING, lr=0.01)])
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)  # else the age of the last update may differ by a second
     whole = status(home).stdout
     assert max(map(len, whole.splitlines())) > 48
     monkeypatch.setattr("hpometrics.cli.results.terminal_width", lambda: 48)
