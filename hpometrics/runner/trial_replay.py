@@ -262,7 +262,7 @@ def _parse_trial(path: Path) -> int | None:
 def _format_spread(metric: str, records: Sequence[TrialRecord]) -> str:
     facts = _spread_facts(metric, records)
     failed = facts["failed"]
-    head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
+    head = f"{metric} over {len(records)} seeds" + (f" ({failed} failed)" if failed else "")
     if facts["mean"] is None:
         return f"{head}: too few values for a deviation"
     return f"{head}: mean {facts['mean']}, deviation {facts['deviation']}"

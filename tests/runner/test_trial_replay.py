@@ -131,7 +131,7 @@ def test_a_seed_that_fails_is_no_value(swept, folder):
     swept(changed("toy_engine:train", "toy_engine:always_fail"))
     lines = replay(HOME, "--trial", "0", "--seeds", "2").stdout.splitlines()
     assert lines[-2].endswith(": failed: ValueError: never works")
-    assert lines[-1] == "roc_auc over 2 seeds, 2 of which failed: too few values for a deviation"
+    assert lines[-1] == "roc_auc over 2 seeds (2 failed): too few values for a deviation"
 
 
 def test_the_settings_of_the_run_are_those_of_the_replay(sweep, folder):

@@ -99,7 +99,7 @@ NOT_HERE = {
     "image_gradients": ("the gradient of an image", ""),
     "mean": ("an average of your own values, which run.record_global takes,", ""),
     "sum": ("a sum of your own values, which run.record_global takes,", ""),
-    "mean_metric_wrapper": ("a function, of which as_metric makes a metric,", ""),
+    "mean_metric_wrapper": ("a function, which as_metric turns into a metric,", ""),
     **{f"pairwise_{name}_distance": ("the matrix of distances between rows", "")
        for name in ("euclidean", "manhattan", "minkowski")},
     "pairwise_linear_similarity": ("the matrix of products of rows", ""),

@@ -86,7 +86,7 @@ class PooledAUC(AreaMetric, WholeMetric):
 
 @register_metric("lauc", [RANKING], aliases=["LAUC"])
 class LimitedAUC(AreaMetric):
-    """Area under the curve of which relevant items behind the first k have no part, averaged over users.
+    """Area under the curve within the first k items, averaged over users.
 
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has both a relevant item and another.
