@@ -296,9 +296,12 @@ def read_measure(
         raise MeasureError(
             f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
         ) from None
-    if settle and types == UNKNOWN_OUTPUT and not path:
-        _check_clear(placed.metric)
-    return _resolve_registered(placed, direction, steers)
+    measure = _resolve_registered(placed, direction, steers)
+    if settle and types == UNKNOWN_OUTPUT and not path and (problem := _several_meanings(placed.metric)):
+        if direction is None:
+            raise MeasureError(problem)
+        return Measure(measure.name, direction, "stated", reported=True)
+    return measure
 
 
 def _resolve_registered(placed: ScopedMetric, requested: Direction | None, steers: bool) -> Measure:
@@ -334,8 +337,8 @@ def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> 
     resolved = combined.settled(types)
     metrics = [term.placed.metric for term in resolved.terms if term.placed is not None]
     if settle and types == UNKNOWN_OUTPUT:
-        for metric in metrics:
-            _check_clear(metric)
+        for problem in filter(None, map(_several_meanings, metrics)):
+            raise MeasureError(problem)
     one_way = len({term.direction for term in resolved.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
     inputs = ", ".join(dict.fromkeys(metric.reads for metric in metrics)) or None
@@ -373,18 +376,19 @@ def _check_direction(name: str, own: Direction, requested: Direction | None) -> 
         raise MeasureError(problem)
 
 
-def _check_clear(metric: FoundMetric) -> None:
-    """Check that a name stands for the same metric on all output features, where the output is unknown."""
+def _several_meanings(metric: FoundMetric) -> str | None:
+    """Return the problem if a name stands for different metrics, where the output is unknown; else None."""
     entries = [entry for _, entry in possible_meanings(metric.name)]
-    if len({entry.path for entry in entries}) > 1:
-        outputs = [entry.feature_type for entry in entries]
-        example = "category" if "category" in outputs else outputs[0]
-        own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
-        raise MeasureError(
-            f"{metric.name} means a different metric for each output ({', '.join(outputs)}), but neither "
-            f"the file nor the engine names the output; set engine.output, as in output: {example}. For a "
-            f"value that the engine logs, state its name and direction, as in {own}"
-        )
+    if len({entry.path for entry in entries}) == 1:
+        return None
+    outputs = [entry.feature_type for entry in entries]
+    example = "category" if "category" in outputs else outputs[0]
+    own = f"{{metric: {metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
+    return (
+        f"{metric.name} means a different metric for each output ({', '.join(outputs)}), but neither the "
+        f"file nor the engine names the output; set engine.output, as in output: {example}. If the engine "
+        f"logs the value, state its direction, as in {own}"
+    )
 
 
 @dataclass(frozen=True)

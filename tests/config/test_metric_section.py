@@ -72,7 +72,7 @@ def test_what_the_output_needs_is_asked_when_it_is_known():
     text = UNSAID.replace("optimize: roc_auc", "optimize: dice").replace("[default]", "[]")
     with pytest.raises(ValueError, match="dice of mask needs average="):
         make_plan(parse_document(text, "sweep.yaml"), Mask(3), settle=True)
-    told = r"different metric for each output \(binary, .*; set engine.output.*{metric: my_f1, direction: max"
+    told = r"different metric for each output \(binary, .*; set engine.output.*{metric: f1, direction: max"
     with pytest.raises(ValueError, match=told):
         make_plan(parse_document(text, "sweep.yaml"), None, settle=True)
 

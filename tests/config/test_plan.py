@@ -98,8 +98,19 @@ def test_metrics_that_no_output_has_both_are_an_error():
 def test_a_metric_that_is_another_for_each_output_needs_it():
     """Once the engine has said nothing either; `check` does not ask the engine."""
     document = parse_document(changed(", output: binary", "").replace("roc_auc", "f1"), "sweep.yaml")
-    with pytest.raises(SweepFileError, match=r"optimize: f1 means a different metric for each output"):
+    with pytest.raises(SweepFileError, match=r"optimize: f1 means a different metric .* logs"):
         make_plan(document, None, settle=True)
+
+
+def test_with_a_direction_it_is_a_value_that_the_engine_logs():
+    """As in an imported file, whose program reports `loss`; the other direction of the name is refused."""
+    text = changed(", output: binary", "").replace("track: [accuracy]", "track: []")
+    text = text.replace("roc_auc", "{metric: loss, direction: minimize}")
+    plan = make_plan(parse_document(text, "sweep.yaml"), None, settle=True)
+    assert plan.optimize.name == "loss" and plan.optimize.reported
+    assert not make_plan(parse_document(text, "sweep.yaml"), Binary(), settle=True).optimize.reported
+    with pytest.raises(SweepFileError, match="loss must be minimized"):
+        make_plan(parse_document(text.replace("minimize}", "maximize}"), "sweep.yaml"), None, settle=True)
 
 
 def test_the_engine_settles_what_the_file_leaves_open():

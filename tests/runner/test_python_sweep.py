@@ -62,6 +62,19 @@ def test_a_sweep_in_python_trains_the_trials_of_its_file(toy, sweep, capsys):
     assert plan_of(described.to_yaml()).to_config()["space"] == plan_of(SWEEP).to_config()["space"]
 
 
+def test_a_logged_value_may_have_the_name_of_several_metrics(folder):
+    """`loss` is a metric of each output; an engine without an output logs its own."""
+
+    def train(params, run):
+        for epoch in run.epochs():
+            run.log(loss=params["lr"] + epoch)
+
+    metric = {"metric": "loss", "direction": "minimize"}
+    sweep = Sweep(train, {"lr": Float(0.0, 1.0)}, metric=metric, trials=2, epochs=2, seed=1)
+    best = sweep.run().best
+    assert best.value == best.params["lr"] and best.epoch == 0
+
+
 @dataclass
 class Data:
     """A part of a config."""
