@@ -296,12 +296,11 @@ def read_measure(
         raise MeasureError(
             f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
         ) from None
-    measure = _resolve_registered(placed, direction, steers)
-    if settle and types == UNKNOWN_OUTPUT and not path and (problem := _several_meanings(placed.metric)):
-        if direction is None:
-            raise MeasureError(problem)
-        return Measure(measure.name, direction, "stated", reported=True)
-    return measure
+    if settle and types == UNKNOWN_OUTPUT and not path:
+        logged_value = _resolve_ambiguous(placed.metric, direction)
+        if logged_value is not None:
+            return logged_value
+    return _resolve_registered(placed, direction, steers)
 
 
 def _resolve_registered(placed: ScopedMetric, requested: Direction | None, steers: bool) -> Measure:
@@ -337,8 +336,8 @@ def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> 
     resolved = combined.settled(types)
     metrics = [term.placed.metric for term in resolved.terms if term.placed is not None]
     if settle and types == UNKNOWN_OUTPUT:
-        for problem in filter(None, map(_several_meanings, metrics)):
-            raise MeasureError(problem)
+        for metric in metrics:
+            _resolve_ambiguous(metric, None)
     one_way = len({term.direction for term in resolved.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
     inputs = ", ".join(dict.fromkeys(metric.reads for metric in metrics)) or None
@@ -376,19 +375,31 @@ def _check_direction(name: str, own: Direction, requested: Direction | None) -> 
         raise MeasureError(problem)
 
 
-def _several_meanings(metric: FoundMetric) -> str | None:
-    """Return the problem if a name stands for different metrics, where the output is unknown; else None."""
+def _resolve_ambiguous(metric: FoundMetric, direction: Direction | None) -> Measure | None:
+    """Resolve a name of different metrics, where the output is unknown: the engine logs the value.
+
+    Returns:
+        None if the name stands for one metric.
+
+    Raises:
+        MeasureError: no direction is stated, or not the one that all these metrics have.
+    """
     entries = [entry for _, entry in possible_meanings(metric.name)]
     if len({entry.path for entry in entries}) == 1:
         return None
-    outputs = [entry.feature_type for entry in entries]
-    example = "category" if "category" in outputs else outputs[0]
-    own = f"{{metric: {metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
-    return (
-        f"{metric.name} means a different metric for each output ({', '.join(outputs)}), but neither the "
-        f"file nor the engine names the output; set engine.output, as in output: {example}. If the engine "
-        f"logs the value, state its direction, as in {own}"
-    )
+    if direction is None:
+        outputs = [entry.feature_type for entry in entries]
+        example = "category" if "category" in outputs else outputs[0]
+        own = f"{{metric: {metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
+        raise MeasureError(
+            f"{metric.name} means a different metric for each output ({', '.join(outputs)}), but neither "
+            f"the file nor the engine names the output; set engine.output, as in output: {example}. If the "
+            f"engine logs the value, state its direction, as in {own}"
+        )
+    directions = {entry.direction for entry in entries}
+    if len(directions) == 1 and (own_direction := directions.pop()) is not None:
+        _check_direction(str(metric.name), own_direction, direction)
+    return Measure(str(metric.name), direction, "stated", reported=True)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,8 @@ def test_with_a_direction_it_is_a_value_that_the_engine_logs():
     assert not make_plan(parse_document(text, "sweep.yaml"), Binary(), settle=True).optimize.reported
     with pytest.raises(SweepFileError, match="loss must be minimized"):
         make_plan(parse_document(text.replace("minimize}", "maximize}"), "sweep.yaml"), None, settle=True)
+    either = parse_document(text.replace("loss", "gini"), "sweep.yaml")  # minimized of rankings alone
+    assert make_plan(either, None, settle=True).optimize.direction is MINIMIZE
 
 
 def test_the_engine_settles_what_the_file_leaves_open():
