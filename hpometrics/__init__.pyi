@@ -1,6 +1,5 @@
 from typing import Final
 
-from ._ludwig import Objective as Objective, ObjectiveError as ObjectiveError
 from .backends.objective import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.pruners import DominancePruner as DominancePruner
@@ -97,6 +96,7 @@ from .metrics.registry.index import (
     metric_names as metric_names,
 )
 from .metrics.registry.lookup import find_metric as find_metric
+from .metrics.registry.ludwig_names import Objective as Objective, ObjectiveError as ObjectiveError
 from .metrics.registry.names import MetricName as MetricName
 from .metrics.registry.register import get_metric as get_metric, register_metric as register_metric
 from .metrics.reports import (

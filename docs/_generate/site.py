@@ -36,12 +36,13 @@ API = {
     "metrics.features": "Outputs",
     "metrics.additive": "Additive values",
     "metrics.retrieval": "Rankings",
+    "metrics.registry.ludwig_names": "Direction",
     "engines": "Engine params",
     "loggers": "Loggers",
     "direction": "Direction",
     "exceptions": "Errors",
 }
-"""The room of a public name -> the title of its page; the longest room counts. `_ludwig` has aliases."""
+"""The room of a public name -> the title of its page; the longest room counts."""
 _ROOT = Path(__file__).parents[2]
 _ELSEWHERE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
 _ASSETS = [Path(__file__).with_name(name) for name in ("worker.js", "site.css")]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._ludwig import one_direction
 from ..direction import Direction
 from ..exceptions import MetricInputError, MetricNameError
 from ..metrics.batch import as_tensor
@@ -31,6 +30,7 @@ from ..metrics.features import (
     OutputFeature,
     parse_feature,
 )
+from ..metrics.registry.ludwig_names import one_direction
 from ..metrics.registry.names import MetricName, Scalar
 from ..metrics.registry.scope import VALIDATION, per_class_problem
 from ..run.metric_spec import MetricSpec, resolve_metric, resolve_tracked

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from .._ludwig import ReadableObjective
 from .._pages import page
 from ..direction import Direction
+from ..metrics.registry.ludwig_names import ReadableObjective
 from ..records._json import finite
 from .engine import STAGES, Stage
 from .engine_params import EngineParams

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Self
 
-from .._ludwig import ReadableObjective, stated_direction
 from .._redaction import excerpt
 from ..direction import MAXIMIZE, UNSTATED, Direction
 from ..exceptions import DirectionError, MetricInputError
+from ..metrics.registry.ludwig_names import ReadableObjective, stated_direction
 from ..records._json import finite
 
 Number = int | float

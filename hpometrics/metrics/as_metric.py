@@ -10,11 +10,11 @@ from typing import Any
 import torchmetrics
 from torchmetrics.wrappers import Running
 
-from .._ludwig import one_direction
 from ..direction import MAXIMIZE, MINIMIZE, UNSTATED, Direction
 from ..exceptions import DirectionError, MetricNameError, RegistrationError
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature, parse_feature
 from .metric import Metric
+from .registry.ludwig_names import one_direction
 from .registry.names import MetricName
 from .wrappers import PooledFunction, RowFunction, WrappedMetric
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from .._formatting import html_table
-from .._ludwig import LudwigMetricNames
 from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
@@ -24,6 +23,7 @@ from .batch import Outputs
 from .features import FEATURES, AnyOutput, InputType, OutputFeature
 from .registry.facts import unstated, write_facts
 from .registry.lookup import printed_name, registered_types
+from .registry.ludwig_names import LudwigMetricNames
 from .registry.names import Scalar
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean

@@ -12,7 +12,6 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
-from .._ludwig import LudwigObjectNames
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
@@ -20,6 +19,7 @@ from ._state import disable_sync, join_states, reductions_of, set_update_count
 from .batch import as_tensor
 from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
+from .registry.ludwig_names import LudwigObjectNames
 
 
 class AdaptedMetric(LudwigObjectNames, Metric):

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._ludwig import ReadableObjective
 from ..direction import MINIMIZE, Direction
 from ..exceptions import ConstraintError, DirectionError, MetricNameError, RunError, UnknownMetricError
 from ..metrics.combined import Combined, ResolvedCombined
@@ -14,6 +13,7 @@ from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
 from ..metrics.registry.lookup import import_metric, measured_by
+from ..metrics.registry.ludwig_names import ReadableObjective
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import (
     COMBINED,

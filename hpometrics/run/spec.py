@@ -11,7 +11,6 @@ from functools import cached_property
 from operator import index
 from typing import Any, TypeVar, overload
 
-from .._ludwig import ReadableObjective
 from ..direction import Direction
 from ..exceptions import RunError
 from ..metrics.combined import ResolvedCombined
@@ -21,6 +20,7 @@ from ..metrics.registry.facts import value_range
 from ..metrics.registry.groups import DEFAULT, WORDS
 from ..metrics.registry.index import observed_of
 from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.ludwig_names import ReadableObjective
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..selection.intervals import Scale

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from .._formatting import html_table, number
-from .._ludwig import ReadableObjective
 from .._redaction import excerpt, mask_secrets
 from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
+from ..metrics.registry.ludwig_names import ReadableObjective
 from ..records.trial_record import (
     Reading,
     Repeat,

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ..._ludwig import METHODS, ReadableObjective, attributes_of, write_attributes
 from ..._text import did_you_mean
 from ...direction import UNSTATED, Direction
 from ...exceptions import DirectionError, MetricNameError, RegistrationError
 from ..features import InputType
+from .ludwig_names import METHODS, ReadableObjective, attributes_of, write_attributes
 from .names import Scalar
 
 _CATALOGUE = "hpometrics.metrics.catalogue."

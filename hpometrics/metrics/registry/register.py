@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ..._ludwig import one_direction
 from ...direction import UNSTATED, Direction
 from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .facts import facts_of
 from .index import MetricEntry, ReplacedWarning, alias_meaning, entry_at, path_of, registry
 from .lookup import FoundMetric, find_metric, import_metric, possible_meanings
+from .ludwig_names import one_direction
 from .names import MetricName, parse_import_path
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from .direction import UNSTATED, Direction
-from .exceptions import DirectionError
+from ...direction import UNSTATED, Direction
+from ...exceptions import DirectionError
 
 Objective = Direction
+"""Ludwig's name for `Direction`."""
 ObjectiveError = DirectionError
+"""The error of an `Objective`, which is `DirectionError`."""
 
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {"direction": ("direction", "objective"), "inputs": ("inputs",)}
 """The attributes by which a class may state each fact, ours first."""
