@@ -64,6 +64,28 @@ def test_a_tagged_bound_of_wandb_is_a_number(tmp_path):
     assert dimension == {"float": [1e-5, 0.1], "log": True}
 
 
+@pytest.mark.parametrize(
+    ("keys", "engine", "line"),
+    [
+        ("program: a.py", {"program": "a.py"}, ["${env}", "${interpreter}", "a.py", "${args}"]),
+        ("command: []", {"program": "train.py"}, ["${env}", "${interpreter}", "train.py", "${args}"]),
+        (
+            "program: a.py\ncommand: [python, -u, '${program}', '${args}']",
+            {"command": ["python", "-u", "a.py", "${args}"]},
+            ["python", "-u", "a.py", "${args}"],
+        ),
+        ("command: [make, '${args}']", {"command": ["make", "${args}"]}, ["make", "${args}"]),
+    ],
+)
+def test_the_program_of_wandb_is_one_here(keys, engine, line, tmp_path):
+    """It runs by the same command, which only a file with another states."""
+    rest = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}}\n"
+    config, _ = carried(tmp_path, f"{keys}\n{rest}")
+    assert config["engine"] == {**engine, "metrics_from": "wandb"}
+    (tmp_path / "sweep.yaml").write_text(read_foreign(tmp_path / "foreign.yaml").text())
+    assert read_plan(tmp_path / "sweep.yaml").config.engine.command_line == line
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_written_checks(file, tmp_path):
     """The file is taken by `check` as it is; what was not carried over is printed, and stands at its head."""
