@@ -197,6 +197,8 @@ def make_plan(
     config = read_config(document)
     if config.plugins or any(path[:1] == ("plugins",) for path in document.broken):
         registers = anything
+    elif _runs_command(config):
+        registers = nothing  # it is not imported
     name = _resolve_name(config, document)
     check_support(config, document)
     _check_budget(config, document)

@@ -126,6 +126,15 @@ def test_another_script_may_be_named_on_the_command_line(run, folder, monkeypatc
     assert result.exit_code == 2 and "sweep.yaml:1:10: engine.program: cannot find" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_program_registers_no_metric(run, command):
+    """Its values have other names than metrics only where the file states a direction."""
+    text = BY_NAME.replace("optimize: accuracy", "optimize: reward")
+    result, home = run(text, SCRIPT.replace('"accuracy"', '"reward"'), command)
+    assert result.exit_code == 2 and not home.path.exists()
+    assert "if the engine reports it, state {metric: reward, direction: ...}" in result.stderr
+
+
 KILLS = """\
 import json, os, signal, sys
 lr = float(sys.argv[1].partition("=")[2])
