@@ -108,21 +108,25 @@ LIBRARIES = (
     ),
     Library(
         "Keras",
-        "`keras/src/metrics/__init__.py`, its aliases and the functions of its losses, 2026-11",
+        "`keras/src/metrics/__init__.py` and `keras/src/losses/__init__.py`, with their aliases, 2026-11",
         """
-        acc AUC bce BinaryAccuracy BinaryCrossentropy BinaryIoU CategoricalAccuracy
-        CategoricalCrossentropy CategoricalHinge CosineSimilarity crossentropy F1Score FalseNegatives
-        FalsePositives FBetaScore Hinge IoU KLDivergence LogCoshError mae mape Mean MeanAbsoluteError
-        MeanAbsolutePercentageError MeanIoU MeanMetricWrapper MeanSquaredError MeanSquaredLogarithmicError
-        mse msle OneHotIoU OneHotMeanIoU Poisson Precision PrecisionAtRecall R2Score Recall
+        acc Accuracy AUC bce BinaryAccuracy BinaryCrossentropy BinaryFocalCrossentropy BinaryIoU
+        CategoricalAccuracy CategoricalCrossentropy CategoricalFocalCrossentropy
+        CategoricalGeneralizedCrossEntropy CategoricalHinge Circle ConcordanceCorrelation CosineSimilarity
+        crossentropy CTC Dice F1Score FalseNegatives FalsePositives FBetaScore Hinge Huber IoU
+        KLDivergence LogCosh LogCoshError mae mape Mean MeanAbsoluteError MeanAbsolutePercentageError
+        MeanIoU MeanMetricWrapper MeanSquaredError MeanSquaredLogarithmicError mse msle OneHotIoU
+        OneHotMeanIoU PearsonCorrelation Poisson Precision PrecisionAtRecall R2Score Recall
         RecallAtPrecision RootMeanSquaredError SensitivityAtSpecificity SparseCategoricalAccuracy
         SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SpecificityAtSensitivity SquaredHinge
-        Sum TopKCategoricalAccuracy TrueNegatives TruePositives binary_accuracy binary_crossentropy
-        binary_focal_crossentropy categorical_accuracy categorical_crossentropy
-        categorical_focal_crossentropy categorical_hinge circle cosine_similarity hinge huber
-        kl_divergence log_cosh mean_absolute_error mean_absolute_percentage_error mean_squared_error
-        mean_squared_logarithmic_error poisson sparse_categorical_accuracy sparse_categorical_crossentropy
-        sparse_top_k_categorical_accuracy squared_hinge top_k_categorical_accuracy tversky
+        Sum TopKCategoricalAccuracy TrueNegatives TruePositives Tversky binary_accuracy
+        binary_crossentropy binary_focal_crossentropy categorical_accuracy categorical_crossentropy
+        categorical_focal_crossentropy categorical_generalized_cross_entropy categorical_hinge circle
+        concordance_correlation cosine_similarity ctc dice hinge huber kl_divergence log_cosh
+        mean_absolute_error mean_absolute_percentage_error mean_squared_error
+        mean_squared_logarithmic_error pearson_correlation poisson sparse_categorical_accuracy
+        sparse_categorical_crossentropy sparse_top_k_categorical_accuracy squared_hinge
+        top_k_categorical_accuracy tversky
         """,
     ),
     Library(

@@ -82,7 +82,7 @@ class Check:
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
             content["sample"] |= {"earlier": list(sampled.earlier)} if sampled.earlier else {}
-            if plan.config.engine.command is not None and sampled.params:
+            if plan.config.engine.command_line and sampled.params:
                 content["sample"]["command"] = _command(plan, sampled.params[0])
         if probed is not None:
             content["probe"] = probed.to_json()
@@ -123,7 +123,7 @@ def _lacks(plan: Plan) -> Iterator[str]:
     for path in (Path(source.partition("#")[0]) for source in plan.earlier):
         if not path.exists():
             yield f"{path} does not exist: run that sweep first"
-    for command in filter(None, (engine.command, plan.config.on_end)):
+    for command in filter(None, (engine.command_line, plan.config.on_end)):
         try:
             check_program(command, home)
         except ConfigError as err:
@@ -142,7 +142,7 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
             f"  #{trial}",
             "  ".join(f"{printable(name)}={format_exact(value)}" for name, value in varied.items()),
         )
-        if trial == 0 and plan.config.engine.command is not None:
+        if trial == 0 and plan.config.engine.command_line:
             yield "  command", printable(shlex.join(_command(plan, params)))
     if sampled.earlier:
         yield "  #0 ...", f"{printable(', '.join(sampled.earlier))}: run reads their params at the start"
@@ -158,7 +158,7 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
 def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:
     """Return the command of trial 0."""
     home = plan.directory.absolute() / "trials" / "0000"
-    return fill(plan.config.engine.command or (), Filling(params, derive_seed(plan.engine_seed, 0), home))
+    return fill(plan.config.engine.command_line, Filling(params, derive_seed(plan.engine_seed, 0), home))
 
 
 def _probe_lines(probed: Probe) -> Lines:

@@ -23,7 +23,7 @@ from ..metrics.registry.index import (
     needs_of,
     observed_of,
 )
-from ..metrics.registry.lookup import find_metric, possible_meanings
+from ..metrics.registry.lookup import find_metric, measured_by, possible_meanings
 from ..metrics.registry.names import MetricName
 from .metric_list import (
     direction_word,
@@ -80,6 +80,10 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
         return diagnostic_text(record)
     if (group := _group(requested, feature)) is not None:
         return group_text(group, feature, width)
+    plain = measured_by(requested, feature)
+    if plain is not None:
+        logged = f"{requested} is {plain}, unless a sweep file states its direction"
+        return _pages(_meanings_of(plain, feature), plain, width, logged)
     meanings = _meanings_of(requested, feature)
     remark = "" if feature else _other_outputs(requested.metric, meanings)
     return _pages(meanings, requested, width, remark)
@@ -96,9 +100,8 @@ def metric_json(name: str, feature: str | None = None) -> str:
         return json_text([{"diagnostic": True, **vars(record)}])
     if (group := _group(requested, feature)) is not None:
         return group_json(group, feature)
-    return json_text(
-        [_meaning_facts(group, meaning, requested) for meaning, group in _meanings_of(requested, feature)]
-    )
+    meanings = _meanings_of(measured_by(requested, feature) or requested, feature)
+    return json_text([_meaning_facts(group, meaning, requested) for meaning, group in meanings])
 
 
 def _group(requested: MetricName, feature: str | None) -> str | None:
@@ -154,7 +157,7 @@ def _pages(
     pages = [
         _page(
             group,
-            _alias_meaning(requested, meaning, several) or remark,
+            "; ".join(filter(None, (remark, _alias_meaning(requested, meaning, several)))),
             _other_libraries(requested.metric, meaning, group),
         )
         for meaning, group in meanings

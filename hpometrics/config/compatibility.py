@@ -343,7 +343,7 @@ def _check_steps(sweep: Draft, document: Document) -> Notes:
         yield ("budget", "every"), f"must be at most steps, {budget.steps}, got {budget.every}"
     if budget.epochs is not None:
         yield ("budget", "epochs"), "a trial counts epochs or steps; leave out epochs, or steps and every"
-    if sweep.engine is not None and sweep.engine.command is not None:
+    if sweep.engine is not None and sweep.engine.command_line:
         yield (
             ("budget", "steps"),
             "a program decides when to report; set epochs to its maximum number of reports",
@@ -427,7 +427,7 @@ def _check_loggers(sweep: Draft) -> Notes:
 
 
 def _check_command(sweep: Draft) -> Notes:
-    if sweep.engine is None or sweep.engine.command is None or sweep.metrics is None:
+    if sweep.engine is None or not sweep.engine.command_line or sweep.metrics is None:
         return
     if sweep.metrics.track_examples is not None:
         yield ("metrics", "track_examples"), "a program reports values, not single examples; leave it out"

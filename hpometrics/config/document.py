@@ -29,6 +29,9 @@ Path = tuple[str | int, ...]
 
 ENGINE_PARAM = "engine"
 """The param that names which of several engines, `engine: {choice: ...}`, trains."""
+PROGRAM = "${program}"
+"""The placeholder of a command for `engine.program`."""
+_DEFAULT_COMMAND = ("${env}", "${interpreter}", PROGRAM, "${args}")  # that of W&B
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
@@ -47,13 +50,24 @@ def engine_targets(engine: Mapping[str, Any]) -> list[str]:
     return [target] if target else [*(engine.get("choice") or {}).values()]
 
 
+def engine_command(engine: Mapping[str, Any]) -> list[str]:
+    """Return the command in the section `engine` of a sweep file, with the program for `${program}`.
+
+    >>> engine_command({"program": "train.py"}), engine_command({"target": "nets:train"})
+    (['${env}', '${interpreter}', 'train.py', '${args}'], [])
+    """
+    program = engine.get("program")
+    command = engine.get("command") or ([] if program is None else _DEFAULT_COMMAND)
+    return [part if program is None else part.replace(PROGRAM, program) for part in command]
+
+
 def engine_text(engine: Mapping[str, Any]) -> str:
     """Return the targets in the section `engine` of a sweep file, or the command line of a program.
 
     >>> engine_text({"choice": {"net": "nets:train", "svm": "svms:train"}})
     'nets:train or svms:train'
     """
-    return " or ".join(engine_targets(engine)) or shlex.join(engine["command"])
+    return " or ".join(engine_targets(engine)) or shlex.join(engine_command(engine))
 
 
 @dataclass(frozen=True, order=True)

@@ -16,7 +16,7 @@ from ..exceptions import HpometricsError, missing_extra
 from ..metrics.registry.lookup import find_metric, measured_by
 from ..metrics.registry.names import MetricName
 from ..space.space import Space
-from .document import engine_text
+from .document import PROGRAM, engine_command, engine_text
 from .fields import (
     Directory as Path,
     OutputForm,
@@ -135,6 +135,9 @@ class Engine(Strict):
     ] = None
     """Several functions in place of a target, a list or by label. The search draws which of them trains a
     trial, as the param `engine`; `when: {engine: trees}` makes a dimension that of one."""
+    program: Annotated[Part, Field(min_length=1)] | None = None
+    """A Python script instead of a target, which gets its params as W&B passes them, `--lr=0.02`. `command`
+    may run it in another way: `${program}` stands for it there."""
     command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead of a target, with placeholders such as `{args}`, `{lr}` and `{params_file}`; see
     docs/how-to/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
@@ -151,21 +154,29 @@ class Engine(Strict):
     """Threads of torch within an operation, on every backend; 1 unless given here or by the engine."""
 
     def __str__(self) -> str:
-        return engine_text({"target": self.target, "choice": self.choice, "command": self.command})
+        return engine_text(dict(self))
+
+    @property
+    def command_line(self) -> list[str]:
+        """The command, with the program for `${program}`; empty if a target trains."""
+        return engine_command(dict(self))
 
     @property
     def place(self) -> str:
-        """The key of what trains: `target`, `choice` or `command`."""
-        return "choice" if self.choice else "command" if self.command else "target"
+        """The key of what trains: `target`, `choice`, `command` or `program`."""
+        return next((key for key in ("choice", "command", "program") if getattr(self, key)), "target")
 
     @model_validator(mode="before")
     @classmethod
     def _one_way_to_train(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            one_key(value, ("target", "choice", "command"), "an engine")
-            if "command" not in value and "metrics_from" in value:
+            ways = {key: one for key, one in value.items() if one is not None}
+            if "program" in ways:
+                ways.pop("command", None)  # it runs the program
+            way = one_key(ways, ("target", "choice", "program", "command"), "an engine")
+            if way not in ("program", "command") and "metrics_from" in value:
                 raise wrong(
-                    "metrics_from applies only to a command; a function reports with run.log and run.update"
+                    "metrics_from applies only to a program; a function reports with run.log and run.update"
                 )
         return value
 
@@ -185,13 +196,13 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
     """
     fixed, secrets = split_params(engine.params)
     params = [*fixed, *(name for name in space.params if name not in engine.params)]
-    wrong_parts = list(objections(engine.command or (), params, secrets))
-    yield from ((("engine", "command", index), text) for index, text in wrong_parts)
+    wrong_parts = list(_command_problems(engine, params, secrets))
+    yield from wrong_parts
     source = engine.metrics_from
     searched = [name for name in space.params if name not in engine.params]
     reads_wandb = source is not None and source.wandb is not None
-    passes = reads_wandb or wrong_parts or passes_params(engine.command or (), searched)
-    if engine.command and searched and not passes:
+    passes = reads_wandb or wrong_parts or passes_params(engine.command_line, searched)
+    if searched and not passes:
         names, example = ", ".join(searched[:3]), searched[0]
         text = f"does not pass any param of the space ({names}), so all trials would be identical; "
         how = f"add {{args}}, --{example}={{{example}}} or {{params_file}}"
@@ -215,6 +226,25 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
         yield place, str(missing_extra("reading event files", _EVENTS, extra=None))
     if kind == "wandb" and find_spec("wandb") is None:
         yield place, str(missing_extra("reading the files of W&B", "wandb", "wandb"))
+
+
+def _command_problems(engine: Engine, params: list[str], secrets: list[str]) -> Problems:
+    """Yield the problems of the placeholders in `command` and `program`, each of which may need the other."""
+    for index, text in objections(engine.command or (), params, secrets):
+        yield ("engine", "command", index), text
+    uses = [index for index, part in enumerate(engine.command or ()) if PROGRAM in part]
+    if engine.program is None:
+        text = "${program} stands for engine.program, which is missing; add program: train.py to engine"
+        yield from ((("engine", "command", index), text) for index in uses)
+        return
+    for _, text in objections([engine.program], params, secrets, whole=False):
+        yield ("engine", "program"), text
+    if engine.command and not uses:
+        yield (
+            ("engine", "program"),
+            "command does not contain ${program}, so this program would not run; add ${program} to command, "
+            "or leave one of the two keys out",
+        )
 
 
 def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:

@@ -21,7 +21,7 @@ from .._redaction import hide, is_secret, mask_secrets
 from .._text import did_you_mean
 from ..backends.registry import BACKENDS
 from ..exceptions import ConfigError
-from .document import MAX_BYTES, Document, Path as Place
+from .document import MAX_BYTES, PROGRAM, Document, Path as Place
 from .yaml_text import ScalarError, read_plain
 
 _INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
@@ -71,7 +71,7 @@ class Filling:
 
 _ENVIRONMENT = re.compile(r"\$\{env:(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?")
 _PARAMS = ("engine", "params")
-_COMMANDS = (("engine", "command"), ("on_end",))
+_COMMANDS = (("engine", "command"), ("engine", "program"), ("on_end",))
 _PLACES = (
     *(_PARAMS, *_COMMANDS, ("engine", "metrics_from"), ("results", "loggers")),
     *(("backend", name) for name, entry in BACKENDS.items() if not entry.has_points),
@@ -240,8 +240,7 @@ _MACRO_TEXTS: Mapping[str, Callable[[Filling], str]] = {
     "interpreter": lambda filling: sys.executable or "python",
 }
 _FRONT = ("${env}", "${interpreter}")
-_PROGRAM = "program"
-MACROS = (*_MACRO_LISTS, *_MACRO_TEXTS)
+MACROS = (*_MACRO_LISTS, *_MACRO_TEXTS, "program")
 """W&B's placeholders that have the same meaning here."""
 
 
@@ -411,8 +410,8 @@ def _objection(
 ) -> str | None:
     macro, name = match["macro"], match["name"]
     alone = match[0] == part
-    if macro == _PROGRAM:
-        return "${program} stands for the program of a W&B file; write its path instead, as in train.py"
+    if match[0] == PROGRAM:
+        return None if part else "${program} stands only in engine.command; write the path of the program"
     if macro is not None and macro not in MACROS:  # a variable of a shell, or a slip
         near = did_you_mean(macro, MACROS)
         return (
@@ -433,5 +432,7 @@ def _objection(
     if name is None or name in params or name in _LISTS or name in _TEXTS:
         return None
     choices = [*params, *_LISTS, *_TEXTS]
-    near = did_you_mean(name, choices) or f"; it is none of {', '.join(choices)}"
+    of_wandb = [f"${{{macro}}}" for macro in MACROS if macro == name]
+    near = did_you_mean(match[0], of_wandb) or did_you_mean(name, choices)
+    near = near or f"; it is none of {', '.join(choices)}"
     return f"{match[0]} is not a param of the sweep or a placeholder{near}; write {{{match[0]}}} for the text"

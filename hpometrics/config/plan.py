@@ -197,6 +197,8 @@ def make_plan(
     config = read_config(document)
     if config.plugins or any(path[:1] == ("plugins",) for path in document.broken):
         registers = anything
+    elif _runs_command(config):
+        registers = nothing  # it is not imported
     name = _resolve_name(config, document)
     check_support(config, document)
     _check_budget(config, document)
@@ -292,7 +294,7 @@ def _resolve_metrics(
 def _check_command(
     config: Draft, space: Space | None, measures: Sequence[Measure], document: Document
 ) -> None:
-    if config.engine is not None and config.engine.command and config.metrics and space is not None:
+    if config.engine is not None and _runs_command(config) and config.metrics and space is not None:
         count = len(config.metrics.optimize)
         wanted = {measure.name: index < count for index, measure in enumerate(measures)}
         bounds = [text.partition("<=")[0].partition(">=")[0] for text in config.metrics.constraints]
@@ -304,7 +306,7 @@ def _check_command(
 
 
 def _runs_command(config: Draft) -> bool:
-    return config.engine is not None and config.engine.command is not None
+    return config.engine is not None and bool(config.engine.command_line)
 
 
 def _resolve_bounds(

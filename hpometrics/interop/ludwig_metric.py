@@ -92,10 +92,10 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
         )
     direction = read_goal(hyperopt, metric, "Ludwig")
     _check_trainer(top, metric, outputs.types.get(feature))
-    return _format_metric(hyperopt, metric, feature, outputs) or {
-        "metric": f"ludwig_{metric}",
-        "direction": direction.value,
-    }
+    name = _format_metric(hyperopt, metric, feature, outputs)
+    if name is not None and outputs.config_value is not None:
+        return name
+    return {"metric": name or f"ludwig_{metric}", "direction": direction.value}
 
 
 def metric_and_output(hyperopt: Section, outputs: LudwigOutputs) -> tuple[str, str]:

@@ -21,15 +21,16 @@ from ..space.values import is_whole
 from .notes import ConvertedSweep, Notes, Section
 from .terms import (
     Dimension,
-    as_reported,
     between,
     choice,
     duration,
+    known_direction,
     normal,
     read_goal,
     split_fixed,
     stepped,
     whole_between,
+    with_direction,
 )
 
 GRID = "grid_search"
@@ -239,8 +240,13 @@ def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
     if not metrics:
         stop.remark("", "names no metric, but a search needs one", "no-metric", "loss, minimized, is a guess")
         return dict(_PLACEHOLDER)
-    stop.remark(metrics[0], "ends a trial from below, so maximize is a guess; correct it if it is wrong")
-    return as_reported(metrics[0], MAXIMIZE, stop)
+    name, known = metrics[0], known_direction(metrics[0])
+    if known is None:
+        stop.remark(name, "ends a trial from below, so maximize is a guess; correct it if it is wrong")
+    elif known[1] is not MAXIMIZE:
+        text = f"ends a trial from below, but {known[0]} must be {known[1]}d"
+        stop.remark(name, text, "direction", f"the import writes {known[1]}")
+    return with_direction(name, MAXIMIZE if known is None else known[1], stop)
 
 
 _WARPREC_LEFT_OUT = {
@@ -382,7 +388,7 @@ def _read_evaluation(evaluation: Section, properties: Section) -> dict[str, Any]
     mode = {"mode": "max", **properties.mapping}
     goal = Section(mode, properties.path, properties.notes)
     direction = read_goal(goal, name, _WARPREC, "mode", ("min", "max"))
-    optimize = _registered(name) or as_reported(name, direction, evaluation)
+    optimize = _registered(name) or with_direction(name, direction, evaluation)
     cuts, metrics = (evaluation.mapping.get(key) for key in ("top_k", "metrics"))
     track = []
     for metric in metrics if isinstance(metrics, list) else ():

@@ -256,6 +256,11 @@ def as_reported(name: str, direction: Direction, metric: Section) -> str | dict[
     with suppress(HpometricsError):  # it is not registered
         if find_metric(MetricName.parse(name).bare).direction is direction:
             return name
+    return with_direction(name, direction, metric)
+
+
+def with_direction(name: str, direction: Direction, metric: Section) -> dict[str, Any]:
+    """Return a metric with its direction, so that an engine without an output may log it."""
     spelling = _NO_NAME.sub("_", name).strip("_./-") or "score"
     try:
         MetricName.parse(spelling)

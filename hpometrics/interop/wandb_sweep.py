@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ..config.document import engine_command
 from ..config.placeholders import MACROS
 from ..space.values import is_number, is_whole
 from .notes import ConvertedSweep, Notes, Section
@@ -64,7 +65,7 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     if not (space or notes.errors):
         notes.add_error(("parameters",), "needs a parameter to search")
     optimize = _optimize(top)
-    engine: dict[str, Any] = {"command": _command(top), "metrics_from": "wandb"}
+    engine: dict[str, Any] = {**_program(top), "metrics_from": "wandb"}
     if fixed:
         engine["params"] = fixed
     notes.remark((), _OTHER_VALUES)
@@ -111,8 +112,8 @@ def _optimize(top: Section) -> str | dict[str, Any]:
     return as_reported(name, read_goal(metric, name, TOOL), metric)
 
 
-def _command(top: Section) -> list[str]:
-    """Return the command of the program, whose placeholders have the same meaning here."""
+def _program(top: Section) -> dict[str, Any]:
+    """Return the program, or its own command, whose placeholders have the same meaning here."""
     command = top.mapping.get("command")
     if command is not None and not (
         isinstance(command, list) and all(isinstance(part, str) for part in command)
@@ -120,17 +121,14 @@ def _command(top: Section) -> list[str]:
         top.notes.add_error(("command",), f"expected a list of texts, got {command!r}")
         command = None
     program = top.word("program", "train.py")
-    if "program" not in top.mapping and command is None:
+    if "program" not in top.mapping and not command:
         top.remark("program", f"is missing; {program} is a guess")
-    parts = command or ["${env}", "${interpreter}", "${program}", "${args}"]
-    return [_with_program(part, program, top) for part in parts]
-
-
-def _with_program(part: str, program: str, top: Section) -> str:
-    for macro in _MACRO.finditer(part):
-        if macro["name"] not in ("program", "envvar", *MACROS):
+    if not command:
+        return {"program": program}
+    for macro in (macro for part in command for macro in _MACRO.finditer(part)):
+        if macro["name"] not in ("envvar", *MACROS):
             top.remark("command", f"{macro[0]} is unchanged; hpometrics does not fill it in")
-    return part.replace("${program}", program)
+    return {"command": engine_command({"program": program, "command": command})}
 
 
 def _search(top: Section, space: dict[str, Dimension]) -> dict[str, Any]:

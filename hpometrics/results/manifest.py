@@ -385,7 +385,7 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
         if not isinstance(content.get(key, kind()), kind):
             raise TypeError(f"{key} is not {'text' if kind is str else 'a mapping'}")
     config = content["config"]
-    if not {"target", "choice", "command"} & config["engine"].keys():
+    if not {"target", "choice", "program", "command"} & config["engine"].keys():
         raise KeyError("config.engine.target")
     parts = {key: config[key] for key in ("engine", "space", "metrics", "budget")}
     for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():

@@ -126,7 +126,7 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
 
 def _without_common_output(plan: Plan) -> list[str]:
     """Return the metrics that no output has beside the optimized one, where the file states no output."""
-    if plan.output is not None or plan.config.engine.command:
+    if plan.output is not None or plan.config.engine.command_line:
         return []
     every = (one for one in (*plan.objectives, *plan.track) if one is not OWN)
     measures = [one for one in every if "." not in one.name.partition("(")[0]]

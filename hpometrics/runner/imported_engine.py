@@ -217,14 +217,14 @@ def import_engine(plan: Plan, train: Train | None = None) -> SweepEngine:
     if plan.config.on_end is not None:
         with _at(plan, "on_end"):
             check_program(plan.config.on_end, Path(home))
-    if plan.config.engine.command is not None:
-        with _at(plan, "engine", "command"):
-            check_environment(plan.config.engine.command)
+    if command := plan.config.engine.command_line:
+        with _at(plan, "engine", plan.config.engine.place):
+            check_environment(command)
             if not BACKENDS[plan.config.backend.name].is_remote:
-                check_program(plan.config.engine.command, Path(home))
+                check_program(command, Path(home))
         source = plan.config.engine.metrics_from
         return Program(
-            tuple(plan.config.engine.command),
+            tuple(command),
             home,
             {} if source is None else source.model_dump(exclude_none=True),
         )

@@ -27,7 +27,7 @@ from ..results.run_directory import RunDirectory, changed_sources
 from .context import SweepContext
 
 _SAME = ("metric", "formula", "at", "constraints", "others")
-_MEASURED = ("engine.target", "engine.choice", "engine.command", "engine.params.", "output")
+_MEASURED = ("engine.target", "engine.choice", "engine.program", "engine.command", "engine.params.", "output")
 """Keys of the engine whose change makes other values of the same params."""
 _LENGTH = ("epochs", "steps", "every")
 _SAID = (*_MEASURED, *(f"budget.{key}" for key in (*_LENGTH, "patience", "repeats")), "space.")

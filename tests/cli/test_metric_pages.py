@@ -117,6 +117,32 @@ def test_an_alias_says_what_it_means():
 
 
 @pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("val_accuracy", "val_accuracy is accuracy, unless a sweep file states its direction"),
+        ("eval_hits@5", "eval_hits@5 is hits@5, unless a sweep file states its direction"),
+        ("val_f1_macro", "val_f1_macro is f1_macro, unless a sweep file states its direction; f1_macro is"),
+    ],
+)
+def test_a_name_that_a_trainer_logs_is_that_of_its_metric(name, asked):
+    """As in a sweep file; only the line on the name differs from the page of the metric."""
+    plain = name.partition("_")[2]
+    lines = metric_text(name, "category").splitlines()
+    assert lines[1].startswith(f"  asked      {asked}")
+    rest = [line for line in metric_text(plain, "category").splitlines() if "  asked " not in line]
+    assert [lines[0], *lines[2:]] == rest
+    (facts,) = json.loads(metric_json(name, "category"))
+    assert facts["meant"] == str(find_metric(plain, "category").name)
+
+
+def test_a_name_that_is_logged_of_other_data_is_answered():
+    """With the name that has a page, which is that of the metric."""
+    with pytest.raises(UnknownMetricError, match=r"Did you mean 'test:f1'\? It can be tracked"):
+        metric_text("test_f1")
+    assert metric_text("test:f1", "category").startswith("f1(average=...)\n")
+
+
+@pytest.mark.parametrize(
     ("name", "heads", "asked"),
     [
         ("auc", ["auc", "roc_auc"], "auc is roc_auc"),

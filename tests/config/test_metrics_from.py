@@ -101,7 +101,7 @@ def test_programs_at_a_time_write_files_of_their_own():
 def test_a_function_has_no_source():
     """It reports by its run."""
     text = sweep("stdout").replace('command: [python, train.py, "{args}"]', "target: a:b")
-    assert any("metrics_from applies only to a command" in problem for problem in problems_of(text))
+    assert any("metrics_from applies only to a program" in problem for problem in problems_of(text))
 
 
 def test_a_missing_package_is_named_with_its_line(monkeypatch):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample_sweeps import problems_of
+from sample_sweeps import plan_of, problems_of
 
 from hpometrics.config.placeholders import Filling, fill, program_path
 from hpometrics.exceptions import ConfigError
@@ -173,7 +173,9 @@ def test_a_param_of_the_same_name_comes_first():
         ("x{args}", "{args} expands to several arguments; make it a separate argument"),
         ("x${args}", "${args} expands to several arguments"),
         ("${arg}", "${arg} is not a placeholder; did you mean 'args'?; write ${{arg}} for the text"),
-        ("${program}", "write its path instead, as in train.py"),
+        ("${program}", "${program} stands for engine.program, which is missing; add program: train.py"),
+        ("${progam}", "${progam} is not a placeholder; did you mean 'program'?"),
+        ("{program}", "{program} is not a param of the sweep or a placeholder; did you mean '${program}'?"),
         ("--token={token}", "{token} is a secret, and other users of the machine can see arguments"),
     ],
 )
@@ -181,6 +183,53 @@ def test_check_names_a_wrong_placeholder(part, problem):
     """With its place, and what was probably meant."""
     problems = problems_of(sweep("python", part))
     assert len(problems) == 1 and problem in problems[0] and "engine.command[1]: " in problems[0]
+
+
+def engine(**keys: object) -> str:
+    """A sweep with this section `engine`."""
+    text = SWEEP.replace(SWEEP.splitlines()[0], f"engine: {json.dumps(keys)}")
+    return text.replace("when: {lr: 0.1}", "when: {size: small}")
+
+
+@pytest.mark.parametrize(
+    ("keys", "command"),
+    [
+        ({}, ["/usr/bin/env", sys.executable, "train.py", "--lr=0.1", "--on=True"]),
+        ({"command": ["sh", "-c", "${program} {lr}"]}, ["sh", "-c", "train.py 0.1"]),
+        ({"command": ["${program}", "${{program}}", "{lr}"]}, ["train.py", "${program}", "0.1"]),
+    ],
+)
+def test_a_program_stands_in_its_command(keys, command):
+    """In that of W&B unless the file has another."""
+    line = plan_of(engine(program="train.py", **keys)).config.engine.command_line
+    assert fill(line, Filling({"lr": 0.1, "on": True}, 7, Path("/t"))) == command
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"command": ["python", "b.py", "{args}"]}, "engine.program: command does not contain ${program}"),
+        ({"target": "a:train"}, "engine: an engine is one of target and program, not several"),
+        ({"target": "a:b", "command": ["${program}", "{args}"]}, "an engine is one of target and program"),
+        ({"program": "{larr}.py"}, "engine.program: {larr} is not a param of the sweep or a placeholder"),
+        ({"program": "{args}"}, "engine.program: {args} expands to several arguments"),
+        ({"program": "${program}"}, "engine.program: ${program} stands only in engine.command"),
+        ({"program": ["train.py"]}, "engine.program: expected text, got a list"),
+        ({"program": ""}, "engine.program: "),
+        ({"program": None}, "engine: an engine needs one of target, choice, program, command"),
+    ],
+)
+def test_check_names_what_is_wrong_with_a_program(keys, problem):
+    """A program and a command are one way to train, and each needs to fit the other."""
+    problems = problems_of(engine(**{"program": "train.py", **keys}))
+    assert len(problems) == 1 and problem in problems[0], problems
+
+
+def test_a_param_may_be_called_program():
+    """`{program}` is the param, and `${program}` the program."""
+    text = engine(program="train.py", params={"program": "x"}, command=["${program}", "{program}", "{lr}"])
+    line = plan_of(text).config.engine.command_line
+    assert fill(line, Filling({"program": "x", "lr": 0.1}, 7, Path("/t"))) == ["train.py", "x", "0.1"]
 
 
 @pytest.mark.parametrize("part", ["{args}", "${args}"])

@@ -173,15 +173,17 @@ def test_the_page_of_other_names_is_current():
 
 
 def test_the_installed_libraries_have_no_other_names():
-    """Scorers, and classes of Keras where it is installed; a name that is new there is answered, too."""
+    """Scorers, and metrics and losses of Keras where it is installed; a name that is new is answered, too."""
     listed = {library.title: library.names.split() for library in other_names.LIBRARIES}
     installed = {
         "scikit-learn": sklearn.metrics.get_scorer_names(),
         "torchmetrics": torchmetrics.functional.__all__,
     }
     if importlib.util.find_spec("keras") is not None:
-        names = dir(importlib.import_module("keras").metrics)
-        installed["Keras"] = [name for name in names if name[0].isupper() and name != "Metric"]
+        keras = importlib.import_module("keras")
+        names = {*dir(keras.metrics), *dir(keras.losses)}
+        names -= {"Metric", "get", "serialize", "deserialize"}
+        installed["Keras"] = sorted(name for name in names if not name.startswith("_"))
     for library, names in installed.items():
         assert [name for name in names if other_names.answer(name) is None] == []
         assert {*listed[library]} & {*names}

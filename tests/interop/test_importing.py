@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
+from foreign_files import converted, settle
 
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
@@ -29,10 +30,8 @@ def init(source: Path, directory: Path) -> Result:
 
 def carried(tmp_path: Path, text: str) -> tuple[dict, list[str]]:
     """The sections that a foreign text becomes, and what is said of it."""
-    file = tmp_path / "foreign.yaml"
-    file.write_text(text)
-    found = read_foreign(file)
-    return found.config, [str(note).removeprefix(f"{file}:") for note in found.notes.sorted()]
+    config, remarks = converted(tmp_path, "foreign.yaml", text)
+    return config, [line.removeprefix(f"{tmp_path / 'foreign.yaml'}:") for line in remarks.splitlines()]
 
 
 def wandb(tmp_path: Path, parameter: str) -> tuple[object, list[str]]:
@@ -64,13 +63,36 @@ def test_a_tagged_bound_of_wandb_is_a_number(tmp_path):
     assert dimension == {"float": [1e-5, 0.1], "log": True}
 
 
+@pytest.mark.parametrize(
+    ("keys", "engine", "line"),
+    [
+        ("program: a.py", {"program": "a.py"}, ["${env}", "${interpreter}", "a.py", "${args}"]),
+        ("command: []", {"program": "train.py"}, ["${env}", "${interpreter}", "train.py", "${args}"]),
+        (
+            "program: a.py\ncommand: [python, -u, '${program}', '${args}']",
+            {"command": ["python", "-u", "a.py", "${args}"]},
+            ["python", "-u", "a.py", "${args}"],
+        ),
+        ("command: [make, '${args}']", {"command": ["make", "${args}"]}, ["make", "${args}"]),
+    ],
+)
+def test_the_program_of_wandb_is_one_here(keys, engine, line, tmp_path):
+    """It runs by the same command, which only a file with another states."""
+    rest = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}}\n"
+    config, _ = carried(tmp_path, f"{keys}\n{rest}")
+    assert config["engine"] == {**engine, "metrics_from": "wandb"}
+    (tmp_path / "sweep.yaml").write_text(read_foreign(tmp_path / "foreign.yaml").text())
+    assert read_plan(tmp_path / "sweep.yaml").config.engine.command_line == line
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_written_checks(file, tmp_path):
-    """The file is taken by `check` as it is; what was not carried over is printed, and stands at its head."""
+    """`check` and `run` take the file as it is; what was not carried over is printed, and heads the file."""
     result = init(file, tmp_path / "mine")
     assert result.exit_code == 0, result.output
     written = tmp_path / "mine" / "sweep.yaml"
     assert read_plan(written).trials is not None or read_plan(written).config.budget.target
+    assert settle(written).plan.objectives == read_plan(written).objectives
     said = [line for line in result.stdout.splitlines() if line.startswith(f"{file}:")]
     assert said and all(f"# {line}" in written.read_text() for line in said)
     assert re.search(
@@ -419,6 +441,27 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
         config, notes = carried(tmp_path, text.replace("METRIC", metric).replace("FEATURE", feature))
         assert config["metrics"]["optimize"] == optimize
         assert any(note in one for one in notes)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "metric", "name", "direction"),
+    [
+        ("[]", "{output_feature: combined", "loss", "minimize"),
+        (
+            "[{name: a, type: category}, {name: b, type: anomaly}]",
+            "{metric: accuracy_micro, output_feature: a",
+            "accuracy",
+            "maximize",
+        ),
+        ("[{name: a, type: anomaly}]", "{metric: loss", "ludwig_loss", "minimize"),
+    ],
+)
+def test_a_metric_of_ludwig_without_an_output_has_a_direction(outputs, metric, name, direction, tmp_path):
+    """Only the engine can state the output; one that states none logs the value."""
+    hyperopt = f"hyperopt: {metric}, parameters: {{x: {{space: choice, categories: [1, 2]}}}}}}"
+    config, _ = carried(tmp_path, f"output_features: {outputs}\n{hyperopt}\n")
+    assert config["metrics"]["optimize"] == {"metric": name, "direction": direction}
+    assert "output" not in config["engine"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from foreign_files import (
     init,
     oracle,
     ray,
+    settle,
     sweeper,
     warprec,
 )
@@ -31,11 +32,11 @@ from hpometrics.interop.first_files import read_foreign
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_an_example_becomes_is_a_sweep(name, tmp_path):
-    """`check` takes the file as it is; each remark is printed, and stands at its head."""
+    """`check` and `run` take the file as it is; each remark is printed, and stands at its head."""
     result = init(tmp_path, name, EXAMPLES[name])
     assert result.exit_code == 0, result.output
     written = tmp_path / "mine" / "sweep.yaml"
-    assert read_plan(written).trials
+    assert read_plan(written).trials and settle(written).plan.trials == read_plan(written).trials
     remarks = [line for line in result.stdout.splitlines() if line.startswith(str(tmp_path / name))]
     assert remarks and all(f"# {line}" in written.read_text() for line in remarks)
 
@@ -147,6 +148,22 @@ def test_a_grid_of_rllib(tmp_path):
     assert config["search"] == {"sampler": "grid"} and config["budget"] == {"repeats": 3}
     assert config["metrics"]["optimize"] == {"metric": "episode_reward_mean", "direction": "maximize"}
     assert "maximize is a guess" in remarks and "the import writes repeats" in remarks
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "remark"),
+    [
+        ("accuracy", "maximize", "accuracy: ends a trial at 0.9"),
+        ("mean_accuracy", "maximize", "mean_accuracy: ends a trial at 0.9"),
+        ("loss", "minimize", "loss: ends a trial from below, but loss must be minimized; the import writes"),
+        ("reward", "maximize", "reward: ends a trial from below, so maximize is a guess"),
+    ],
+)
+def test_the_metric_of_ray_has_the_direction_of_its_name(name, direction, remark, tmp_path):
+    """Which is written, because no file of Ray says what the model predicts."""
+    config, remarks = converted(tmp_path, "c.yaml", ray(GRID, stop={name: 0.9}))
+    assert config["metrics"]["optimize"] == {"metric": name, "direction": direction}
+    assert remark in remarks and ("guess; correct" in remarks) == (name == "reward")
 
 
 def test_a_nested_config_of_ray_has_dotted_names(tmp_path):

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
+from forked import hpometrics
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
@@ -85,6 +86,77 @@ def test_an_argparse_script_is_swept_as_it_is(run, folder):
     assert lines == [
         [f"--note={NOTE}", f"--lr={record.params['lr']}", f"--seed={record.seed}"] for record in records
     ]
+
+
+BY_NAME = """\
+engine: {program: script.py}
+space: {lr: {choice: [0.25, 0.5, 0.125]}}
+metrics: {optimize: accuracy}
+search: {sampler: grid}
+budget: {epochs: 3}
+"""
+
+
+def test_a_script_is_swept_by_its_name(run, folder):
+    """As W&B runs it; its record has the key as the file has it, and runs as a file itself."""
+    result, home = run(BY_NAME)
+    assert result.exit_code == 0, result.output
+    assert [record.value for record in home.records()] == [0.5, 1.0, 0.25]
+    lines = (folder / "arguments.jsonl").read_text().splitlines()
+    assert lines == [f'["--lr={value}"]' for value in (0.25, 0.5, 0.125)]
+    assert home.read().config["engine"]["program"] == "script.py"
+    assert "command" not in home.read().config["engine"]
+    assert run_replay(home).exit_code == 0
+    assert (folder / "arguments.jsonl").read_text().splitlines()[3:] == lines[1:2]
+    result, _ = run(BY_NAME.replace("epochs: 3", "epochs: 3, trials: 3"))
+    assert "all 3 trials are done" in result.output
+
+
+def test_another_script_may_be_named_on_the_command_line(run, folder, monkeypatch):
+    """Or by a variable, which the record does not hold; a missing one is named by `check` and by `run`."""
+    monkeypatch.setenv("SCRIPT", "script.py")
+    absent = BY_NAME.replace("script.py", "no.py")
+    result, home = run(absent, arguments=("--set", "engine.program=${env:SCRIPT}"))
+    assert result.exit_code == 0, result.output
+    assert home.read().config["engine"]["program"] == "${env:SCRIPT}"
+    result, _ = run(absent, command="check")
+    assert result.exit_code == 0 and "lacks" in result.output
+    assert f"cannot find the script 'no.py' in {folder}" in result.output
+    result, _ = run(absent)
+    assert result.exit_code == 2 and "sweep.yaml:1:10: engine.program: cannot find" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_program_registers_no_metric(run, command):
+    """Its values have other names than metrics only where the file states a direction."""
+    text = BY_NAME.replace("optimize: accuracy", "optimize: reward")
+    result, home = run(text, SCRIPT.replace('"accuracy"', '"reward"'), command)
+    assert result.exit_code == 2 and not home.path.exists()
+    assert "if the engine reports it, state {metric: reward, direction: ...}" in result.stderr
+
+
+KILLS = """\
+import json, os, signal, sys
+lr = float(sys.argv[1].partition("=")[2])
+for epoch in range(2):
+    if epoch == 1 and lr == 0.5 and not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getppid(), signal.SIGKILL)
+        sys.exit(1)
+    print(json.dumps({"accuracy": lr + epoch}), flush=True)
+"""
+
+
+def test_a_killed_sweep_of_a_program_goes_on(run, folder):
+    """The trial at work starts again; those that have ended do not."""
+    (folder / "sweep.yaml").write_text(BY_NAME)
+    (folder / "script.py").write_text(KILLS)
+    assert hpometrics("run", "sweep.yaml").ended() == -signal.SIGKILL
+    home = RunDirectory(folder / "runs/sweep")
+    assert [record.state for record in home.records()] == [TrialState.COMPLETE, TrialState.RUNNING]
+    result, home = run(BY_NAME, KILLS)
+    assert result.exit_code == 0 and "resuming: 1 of 3 done" in result.output, result.output
+    assert [record.value for record in home.records()] == [1.25, 1.5, 1.125]
 
 
 def test_a_replay_expands_the_same_command(run, folder):

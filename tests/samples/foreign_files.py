@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hpometrics.cli.main import main
+from hpometrics.config.plan import read_plan
 from hpometrics.interop.first_files import read_foreign
+from hpometrics.runner.context import SweepContext, make_context
 
 
 def sweeper(**keys: Any) -> str:
@@ -35,11 +38,31 @@ def ray(config: dict[str, Any], **keys: Any) -> str:
 
 
 def converted(folder: Path, name: str, text: str) -> tuple[dict[str, Any], str]:
-    """The sections that a file becomes, and the remarks on it."""
+    """The sections that a file becomes, which `run` accepts, and the remarks on it."""
     file = folder / name
     file.write_text(text)
     conversion = read_foreign(file)
+    home = folder / "settled"
+    home.mkdir(exist_ok=True)
+    (home / "sweep.yaml").write_text(conversion.text())
+    settle(home / "sweep.yaml")
     return conversion.config, "\n".join(map(str, conversion.notes.sorted()))
+
+
+def settle(file: Path) -> SweepContext:
+    """Settle a sweep file as `run` does before its first trial, for an engine that states no output."""
+    plan = read_plan(file)
+    (file.parent / "training.py").write_text("def train(params, run):\n    ...\n")
+    for script in (part for part in plan.config.engine.command_line if part.endswith(".py")):
+        (file.parent / script).parent.mkdir(exist_ok=True)
+        (file.parent / script).touch()
+    before = sys.path[:]
+    sys.modules.pop("training", None)
+    try:
+        return make_context(plan)
+    finally:
+        sys.path[:] = before
+        sys.modules.pop("training", None)
 
 
 def init(folder: Path, name: str, text: str) -> Result:

@@ -74,6 +74,7 @@ CALLED_HERE = {name: _MEAN_AP for name in ("map", "m_ap", "mean_ap", "mean_avera
 NOT_HERE = {
     "aft_nloglik": ("the likelihood of an accelerated failure time model", "minimize"),
     "bleurt": ("BLEURT", "maximize"), "character": ("CharacTER", "minimize"),
+    "categorical_generalized_cross_entropy": ("the generalized cross-entropy", "minimize"),
     "charcut_mt": ("CharCut", "minimize"), "circle": ("the circle loss", "minimize"),
     "code_eval": ("pass@k of programs", "maximize"), "comet": ("COMET", "maximize"),
     "competition_math": ("the share of solved problems", "maximize"),
