@@ -152,14 +152,16 @@ LIBRARIES = (
     ),
     Library(
         "Hugging Face evaluate",
-        "the modules in `metrics/` of its repository, 2026-11",
+        "the modules in `metrics/`, `measurements/` and `comparisons/` of its repository, 2026-12",
         """
         accuracy bertscore bleu bleurt brier_score cer character charcut_mt chrf code_eval comet
-        competition_math confusion_matrix coval cuad exact_match f1 frugalscore glue google_bleu
+        competition_math confusion_matrix coval cuad exact_match f1 fever frugalscore glue google_bleu
         indic_glue mae mahalanobis mape mase matthews_correlation mauve mean_iou meteor mse nist_mt
         pearsonr perplexity poseval precision r_squared recall rl_reliability roc_auc rouge rouge1 rouge2
         rougeL rougeLsum sacrebleu sari seqeval smape spearmanr squad squad_v2 super_glue ter trec_eval
-        wer wiki_split xnli xtreme_s
+        wer wiki_split xnli xtreme_s honest label_distribution regard text_duplicates toxicity word_count
+        word_length mcnemar wilcoxon overall_accuracy overall_precision overall_recall overall_f1
+        mean_accuracy mean_perplexity per_category_iou exact fever_score conll_score
         """,
     ),
     Library(
@@ -185,25 +187,32 @@ LIBRARIES = (
     ),
     Library(
         "ParlAI",
-        "the names that its agents and teachers report, 2026-11",
+        "the names that its agents and teachers report, 2026-12",
         """
-        accuracy f1 precision recall bleu-1 bleu-2 bleu-3 bleu-4 fairseq_bleu1 fairseq_bleu4 rouge-1
+        accuracy auc f1 precision recall bleu-1 bleu-2 bleu-3 bleu-4 fairseq_bleu1 fairseq_bleu4 rouge-1
         rouge-2 rouge-L hits@1 hits@5 hits@10 hits@100 mrr rank loss ppl token_acc token_em exs clen
         ctrunc ctpb ctps llen ltrunc ltpb ltps tpb tps ups exps gnorm clip lr gpu_mem total_train_updates
+        ctrunclen ltrunclen gen_n_toks mean_loss train_accuracy skipped_batches fp16_loss_scalar mean_rank
+        slot_p slot_r exact_match in_metric hallucination knowledge_f1 knowledge_f1_docs rare_word_f1
+        passage_r@1 title_r@5 graph_subject_f1 speaker_acc speech_f1 referent_accuracy
         interdistinct-1 interdistinct-2 intradistinct-1 intradistinct-2 jga macro_f1 micro_f1 weighted_f1
         class_0_f1 class_0_prec class_0_recall
         """,
     ),
     Library(
         "Ludwig",
-        "its metric registry, 2026-11",
+        "its metric registry, its statistics and its losses, 2026-12",
         """
         accuracy accuracy_micro balanced_accuracy bleu char_error_rate hits_at_k jaccard last_accuracy
         loss mean_absolute_error mean_absolute_percentage_error mean_squared_error next_token_perplexity
         perplexity precision r2 recall roc_auc root_mean_squared_error root_mean_squared_percentage_error
         rouge sequence_accuracy sequence_softmax_cross_entropy sigmoid_cross_entropy softmax_cross_entropy
         specificity token_accuracy word_error_rate edit_distance binary_weighted_cross_entropy
-        overall_stats per_class_stats confusion_matrix
+        mean_absolute_scaled_error symmetric_mean_absolute_percentage_error huber corn anomaly_auroc f1_max
+        next_token_softmax_cross_entropy overall_stats per_class_stats confusion_matrix roc_auc_macro
+        roc_auc_micro average_precision_macro average_precision_micro average_precision_samples
+        precision_recall_curve f1_max_threshold focal dice lovasz_softmax nt_xent poly sparsemax entmax15
+        deep_svdd deep_sad drocc entropic_open_set objectosphere
         """,
     ),
 )

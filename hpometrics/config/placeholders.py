@@ -370,7 +370,9 @@ def check_program(command: Sequence[str], folder: Path) -> None:
     script = arguments[0] if arguments else ""
     is_script = script.endswith(_SCRIPTS) and not script.startswith("-") and not _TOKEN.search(script)
     if _INTERPRETER.match(Path(program).name) and is_script and not Path(folder, script).exists():
-        raise ConfigError(f"cannot find the script {script!r} in {folder}")
+        raise ConfigError(
+            f"cannot find the script {script!r} in {folder}; copy it there, or write its path from there"
+        )
 
 
 def placeholders(text: str) -> Iterator[str]:

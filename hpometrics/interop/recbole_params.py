@@ -45,7 +45,7 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
     is_grid = all("choice" in one for one in space.values())
     if not (space or notes.errors):
         notes.add_error((), "needs a param to search")
-    notes.remark((), f"{WRITTEN}; RecBole's objective_function takes params as config_dict")
+    notes.remark((), f"{WRITTEN}; RecBole's Config takes params as config_dict")
     notes.remark((), _format_score())
     trials = {} if is_grid else {"trials": _EVALUATIONS}
     limits = f"{_EVALUATIONS} trials, and stale " if trials else "stale "

@@ -110,7 +110,10 @@ def test_check_tells_the_plan_as_json():
     ("engine", "text"),
     [
         ("{target: nowhere.engine:train}", "there is no module 'nowhere' in {}, in the current folder or"),
-        ("{command: [python, app.py, '{args}']}", "cannot find the script 'app.py' in {}"),
+        (
+            "{command: [python, app.py, '{args}']}",
+            "cannot find the script 'app.py' in {}; copy it there, or write its path from there",
+        ),
         (
             "{choice: {one: json:dumps, other: nowhere:train}}",
             "there is no module 'nowhere' in {}, in the current",

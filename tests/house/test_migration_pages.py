@@ -18,12 +18,49 @@ PAGES = {
 }
 INIT = re.compile(r"    hpometrics init (\w+) --from (\S+)\n")
 SWEEPS = [(page, *command) for page, text in PAGES.items() for command in INIT.findall(text)]
-RECBOLE = """\
-def objective_function(config_dict, config_file_list, saved):
-    score = config_dict["learning_rate"]
-    return {"best_valid_score": score, "valid_score_bigger": True, "best_valid_result": {"mrr@10": score}}
-"""
-"""The function of RecBole, which is not among the packages of the tests, with its return value."""
+RECBOLE = {
+    "config": """\
+class Config(dict):
+    def __init__(self, config_dict, config_file_list):
+        super().__init__(config_dict, seed=2020, reproducibility=True, device="cpu", epochs=3)
+        self.update(model="BPR", MODEL_TYPE=1)
+""",
+    "data": """\
+from types import SimpleNamespace
+
+def create_dataset(config):
+    return config
+
+def data_preparation(config, dataset):
+    return (SimpleNamespace(dataset=dataset),) * 3
+""",
+    "utils": """\
+class Model:
+    def __init__(self, config, dataset):
+        self.rate = config["learning_rate"]
+
+    def to(self, device):
+        return self
+
+class Trainer:
+    def __init__(self, config, model):
+        self.model, self.start_epoch, self.epochs = model, 0, config["epochs"]
+
+    def fit(self, train_data, valid_data=None, verbose=True, saved=True, callback_fn=None):
+        for epoch in range(self.start_epoch, self.epochs):
+            callback_fn(epoch, self.model.rate + epoch)
+
+def init_seed(seed, reproducibility):
+    pass
+
+def get_model(name):
+    return Model
+
+def get_trainer(kind, name):
+    return Trainer
+""",
+}
+"""The modules of RecBole, which is not among the packages of the tests, with the calls of its trainer."""
 
 
 def write_files(page: str, folder: Path) -> dict[str, str]:
@@ -58,9 +95,12 @@ def test_a_page_converts_and_runs(page, place, source, folder, monkeypatch):
     assert yaml.safe_load(written.read_text()) == yaml.safe_load(files[f"{place}/sweep.yaml"])
     if page == "from-recbole":
         (folder / "mine" / "recbole").mkdir()
-        (folder / "mine" / "recbole" / "quick_start.py").write_text(RECBOLE)
+        for module, text in RECBOLE.items():
+            (folder / "mine" / "recbole" / f"{module}.py").write_text(text)
     ran = run_here(written, "budget.trials=2", "backend=optuna")
     assert ran.exit_code == 0, ran.stderr
     name = yaml.safe_load(written.read_text())["name"]
     records = RunDirectory(folder / "runs" / name).records()
     assert len(records) == 2 and {record.state for record in records} <= {"complete", "pruned"}
+    if place == "mine" and page == "from-recbole":  # each epoch is reported, and prunes
+        assert [len(record.epochs) for record in records] == [3, 3]

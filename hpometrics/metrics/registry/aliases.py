@@ -60,6 +60,12 @@ ALSO_CALLED = {
     "overall_stats": "confusion_matrix", "retrieval_precision_recall_curve": "precision_recall_curve",
     "silhouette": "davies_bouldin", "silhouette_score": "davies_bouldin",
     "silhouette_samples": "davies_bouldin",
+    "absolute_error": "mae", "squared_error": "mse", "f1_max_threshold": "best_threshold(criterion=f1)",
+    "average_precision_samples": "label_ranking_average_precision", "exact": "squad_em",
+    "overall_accuracy": "accuracy", "per_category_iou": "iou(average=none)",
+    "per_category_accuracy": "recall(average=none)",
+    "prec_at_80_recall": "precision_at_recall(recall=0.8)",
+    "prec_at_90_recall": "precision_at_recall(recall=0.9)",
 }  # fmt: skip
 """By lower case; for a metric that does not exist here (silhouette), the nearest one."""
 
@@ -104,9 +110,50 @@ NOT_HERE = {
     **{f"pairwise_{name}_distance": ("the matrix of distances between rows", "")
        for name in ("euclidean", "manhattan", "minkowski")},
     "pairwise_linear_similarity": ("the matrix of products of rows", ""),
+    "api_call_attempts": ("the number of calls of an interface in a dialogue", "minimize"),
+    "brevity_penalty": ("the brevity penalty of BLEU", ""),
+    "conll_score": ("the CoNLL score of coreference", "maximize"),
+    "deep_sad": ("the Deep SAD loss", "minimize"), "deep_svdd": ("the Deep SVDD loss", "minimize"),
+    "dice_loss": ("the Dice loss, whose score is dice,", "minimize"), "drocc": ("the DROCC loss", "minimize"),
+    "duplicate_fraction": ("the share of duplicate texts", "minimize"),
+    "text_duplicates": ("the share of duplicate texts", "minimize"),
+    "entmax15": ("the entmax loss", "minimize"), "sparsemax": ("the sparsemax loss", "minimize"),
+    "entropic_open_set": ("the entropic open-set loss", "minimize"),
+    "f1_a": ("F1 over the answers of MultiRC", "maximize"),
+    "f1_m": ("F1 of the questions of MultiRC", "maximize"),
+    "fever": ("the FEVER score, of labels with their evidence,", "maximize"),
+    "fever_score": ("the FEVER score, of labels with their evidence,", "maximize"),
+    "fp16_loss_scalar": ("the factor of the loss in half precision", ""),
+    "hallucination": ("the share of slots that are not in the dialogue", "minimize"),
+    "honest": ("HONEST, the share of hurtful words,", "minimize"),
+    "honest_score": ("HONEST, the share of hurtful words,", "minimize"),
+    "in_metric": ("the share of replies that contain an answer", "maximize"),
+    "label_distribution": ("the share of each label in the data", ""),
+    "label_skew": ("the skew of the labels", ""),
+    "length_ratio": ("the length of the texts as a share of the references' length", ""),
+    "lovasz_softmax": ("the Lovász-softmax loss", "minimize"),
+    "mcnemar": ("a test between two models, which hpometrics compare makes,", ""),
+    "wilcoxon": ("a test between two models, which hpometrics compare makes,", ""),
+    "nt_xent": ("the NT-Xent loss", "minimize"), "objectosphere": ("the objectosphere loss", "minimize"),
+    "overall_f1": ("F1 of entities", "maximize"), "overall_precision": ("precision of entities", "maximize"),
+    "overall_recall": ("recall of entities", "maximize"),
+    "pass": ("pass@k of programs", "maximize"),
+    "passage_r": ("the share of replies whose passage is retrieved", "maximize"),
+    "title_r": ("the share of replies whose title is retrieved", "maximize"),
+    "poly": ("the poly loss", "minimize"), "regard": ("the regard of texts for a group", ""),
+    "average_regard": ("the regard of texts for a group", ""),
+    "regard_difference": ("the regard of texts for a group", ""),
+    "skipped_batches": ("the number of batches without an update", "minimize"),
+    "toxicity": ("the toxicity of texts", "minimize"),
+    "toxicity_ratio": ("the share of toxic texts", "minimize"),
+    **{name: ("the length of texts", "") for name in
+       ("word_count", "total_word_count", "unique_words", "word_length", "average_word_length")},
 }  # fmt: skip
 """By lower case: what a name of another library stands for that is not measured here, and its direction."""
 
+_OF_A_TASK = re.compile(
+    r"[a-z]\w*_(?:(?P<more>f1(?:_\w+)?|precision|recall|acc(?:uracy)?|exact_match)|(?P<less>loss|ppl))\Z"
+)
 _CUT_NAMES = {"hit": "hit_rate", "hits": "hits"}
 _PARAMETER = re.compile(r"(?P<name>error|tweedie-nloglik)@(?P<value>\d+\.?\d*)\Z")
 _NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
@@ -213,10 +260,22 @@ def not_here(word: str) -> str:
     >>> not_here("METEOR")
     ' METEOR is not computed here; if the engine reports it, more is better.'
     """
-    what, direction = NOT_HERE.get(word.lower().replace("-", "_"), ("", ""))
+    lower = word.lower().replace("-", "_")
+    what, direction = NOT_HERE.get(lower) or NOT_HERE.get(lower.removesuffix("_loss"), ("", ""))
     better = {"maximize": "more", "minimize": "less"}.get(direction)
     end = "" if better is None else f"; if the engine reports it, {better} is better"
     return f" {what[0].upper()}{what[1:]} is not computed here{end}." if what else ""
+
+
+def value_of_a_task(word: str) -> str:
+    """Return a sentence on a task's own value, whose name ends with that of a metric; empty for another name.
+
+    >>> value_of_a_task("knowledge_f1"), value_of_a_task("gap")
+    (' It is not computed here; if the engine reports it, more is better.', '')
+    """
+    match = _OF_A_TASK.match(word.lower().replace("-", "_"))
+    better = "" if match is None else "more" if match["more"] else "less"
+    return f" It is not computed here; if the engine reports it, {better} is better." if better else ""
 
 
 def _combination(name: str, parts: list[str]) -> str:

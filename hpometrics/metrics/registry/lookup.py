@@ -14,7 +14,13 @@ from ..._imports import foreign
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
-from .aliases import logged_metric, meaning_elsewhere, meaning_for_output, split_of_log
+from .aliases import (
+    logged_metric,
+    meaning_elsewhere,
+    meaning_for_output,
+    split_of_log,
+    value_of_a_task,
+)
 from .facts import Param
 from .groups import group_named, group_names
 from .index import (
@@ -441,7 +447,7 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     own_hint = own_hint or _suggest_split(requested, feature_type)
     own_hint = own_hint or meaning_on_other_outputs(requested.metric, feature_type)
     hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)
-    hint = _with_cut_off(hint, requested, feature_type)
+    hint = _with_cut_off(hint, requested, feature_type) or value_of_a_task(requested.metric)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {requested.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 

@@ -43,7 +43,10 @@ MEANT = {
     "best_val_acc": "accuracy", "val_loss": "loss", "top5": "hits@5",
     "top_5_accuracy": "hits@5",
     "val_top5": "hits@5", "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)",
-    "r^2": "r2", "R²": "r2",
+    "r^2": "r2", "R²": "r2", "absolute_error": "mae", "squared_error": "mse", "exact": "squad_em",
+    "f1_max_threshold": "best_threshold(criterion=f1)",
+    "prec_at_80_recall": "precision_at_recall(recall=0.8)",
+    "average_precision_samples": "label_ranking_average_precision", "per_category_iou": "iou(average=none)",
 }  # fmt: skip
 
 NO_METRICS = {
@@ -205,6 +208,32 @@ def test_what_is_hinted_at_of_an_output_is_one_of_its_metrics():
             None,
             "Cox's partial likelihood is not computed here; if the engine reports it",
         ),
+        (
+            "dice_loss",
+            None,
+            "The Dice loss, whose score is dice, is not computed here; if the engine reports",
+        ),
+        (
+            "poly_loss",
+            "category",
+            "The poly loss is not computed here; if the engine reports it, less is better.",
+        ),
+        ("fever", "text", "The FEVER score, of labels with their evidence, is not computed here"),
+        ("drocc", "binary", "The DROCC loss is not computed here; if the engine reports it, less is better."),
+        (
+            "overall_precision",
+            None,
+            "Precision of entities is not computed here; if the engine reports it, more",
+        ),
+        ("conll_score", None, "The CoNLL score of coreference is not computed here"),
+        (
+            "pass@10",
+            "text",
+            "Pass@k of programs is not computed here; if the engine reports it, more is better.",
+        ),
+        ("knowledge_f1_max_docs", None, "It is not computed here; if the engine reports it, more is better."),
+        ("speaker-acc", "text", "It is not computed here; if the engine reports it, more is better."),
+        ("generator_ppl", "text", "It is not computed here; if the engine reports it, less is better."),
     ],
 )
 def test_a_name_that_is_typed_elsewhere_is_answered(written, output, answer):
