@@ -61,6 +61,9 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
     if kind.removeprefix("q_") == "log_uniform":  # W&B's, whose bounds are exponents
         low, high = math.exp(min(low, 700)), math.exp(min(high, 700))
     log = "log" in kind or value.get("log") is True
+    is_uniform = "uniform" in kind or "randint" in kind  # with steps, whole bounds mean whole numbers
+    if is_uniform and step is None and (read := _call_named(kind)) is not None:
+        return read([low, high], {"log": log})
     return _range(low, high, "float" if "float" in kind else "", log=log, step=step)
 
 

@@ -113,7 +113,7 @@ def _scalar(name: str, section: Section, start: dict[str, Any]) -> tuple[str, Di
     if ends:
         low, high = (section.positive_bounds if is_log else section.bounds)("lower", "upper")
         if "init" in facts and low <= section.number("init") <= high:
-            start[name] = facts["init"]
+            start[name] = round(facts["init"]) if is_int else facts["init"]
         if "step" in facts:
             section.remark("step", "dropped: it is the width of Nevergrad's mutations")
         return name, whole_between(low, high, is_log) if is_int else between(low, high, is_log)

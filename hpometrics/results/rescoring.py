@@ -16,6 +16,7 @@ from ..exceptions import ConfigError, HpometricsError, MetricNameError, NotKeptE
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.registry.lookup import import_metric, is_registered
 from ..metrics.registry.names import THRESHOLD, MetricName, parse_import_path
+from ..metrics.registry.scope import is_per_class, steering_problem
 from ..records.trial_record import TrialRecord
 from .manifest import Resolved
 from .run_directory import RunDirectory
@@ -67,6 +68,9 @@ def rescore(
         RecordError: the stored statistics are damaged.
     """
     request = parse_request(resolved, metric)
+    name = MetricName.parse(request.name)
+    if problem := steering_problem(name, name.split, is_per_class(name)):  # a tracked one, too
+        raise ConfigError(f"--metric {metric}: {problem}")
     trained = [record for record in records if record.state.trained]
     if all(_has(record, request.name) for record in trained):
         return RescoredTrials(request, list(records), {})

@@ -292,6 +292,7 @@ class Predictions:
         examples = excerpt(", ".join(words[:6]), 200)
         if is_binary:
             self._check_two(words)
+            self._check_not_single(words)
         elif all(_number(word) is not None for word in words):
             raise self.table.error(
                 f"class numbers start at 0, got {examples}; if one of them marks ignored rows, declare it, "
@@ -321,6 +322,14 @@ class Predictions:
         if len(words) > 2:
             examples = excerpt(", ".join(sorted(words)[:6]), 200)
             raise self.table.error(f"a binary output needs two labels, got {len(words)}: {examples}")
+
+    def _check_not_single(self, words: Sequence[str]) -> None:
+        """Raise for a lone label in words: without the other one, its number would be a guess."""
+        if len(words) == 1:
+            raise self.table.error(
+                f"a binary output needs two labels, got only {words[0]!r}, which may be class 0 or class 1; "
+                "number the labels 0 and 1"
+            )
 
     def _check_zero_or_one(self, numbers: set[int]) -> None:
         """Raise for two class numbers that are not 0 and 1: which of them is class 1 is never guessed.

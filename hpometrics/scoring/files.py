@@ -52,7 +52,7 @@ class Table(ABC):
         """Read columns, some rows at a time: texts as objects, numbers as float64 (empty: nan)."""
         first = 0
         for columns in self._read(texts, numbers):
-            chunk = {name: _objects(columns[name]) for name in texts}
+            chunk = {name: self._cells(columns[name], name) for name in texts}
             chunk |= {name: self._numbers(columns[name], name, first) for name in numbers}
             yield chunk
             first += len(next(iter(chunk.values())))
@@ -84,6 +84,13 @@ class Table(ABC):
                 f"{what} need {size / 2**30:.3g} GiB of memory, but {self._memory:g} are allowed; raise "
                 f"the limit if that is correct: --memory {math.ceil(size / 2**30)}"
             )
+
+    def _cells(self, column: Any, name: str) -> np.ndarray:
+        """Return cells as they are, except that bytes become text; raise if they are not UTF-8."""
+        try:
+            return _objects(column)
+        except UnicodeDecodeError:
+            raise self.error(f"column {name!r} holds bytes that are not UTF-8; save it as text") from None
 
     def _numbers(self, column: Any, name: str, first: int) -> np.ndarray:
         """Return cells as numbers, lists of them side by side; raise for the first that does not fit."""
@@ -367,9 +374,10 @@ def _shape(cell: Any) -> tuple[int, ...] | None:
 
 
 def _objects(column: Any) -> np.ndarray:
-    """Return an array of the cells as they are: a list stays one value."""
+    """Return an array of the cells: a list stays one value, and bytes are the text that they encode."""
     if isinstance(column, np.ndarray):
-        return column.astype(object)
-    array = np.empty(len(column), dtype=object)
-    array[:] = column.to_pylist() if isinstance(column, pa.Array) else column
+        return (np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column).astype(object)
+    cells = column.to_pylist() if isinstance(column, pa.Array) else column
+    array = np.empty(len(cells), dtype=object)
+    array[:] = [cell.decode() if isinstance(cell, bytes) else cell for cell in cells]
     return array

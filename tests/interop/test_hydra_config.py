@@ -121,6 +121,10 @@ def test_the_settings_of_nevergrad(tmp_path):
     facts = {"init": 0.5, "lower": 0.0, "upper": 1.0, "step": 0.1}
     config, remarks = hydra_space(tmp_path, {"x": facts}, "nevergrad", optim=optim)
     assert config["search"] == {"sampler": "tpe", "seed": 3, "start": [{"x": 0.5}]}
+    whole = {"init": 3.0, "lower": 1, "upper": 8, "integer": True}
+    config_of_whole, _ = hydra_space(tmp_path, {"x": whole}, "nevergrad", optim=optim)
+    assert config_of_whole["search"]["start"] == [{"x": 3}]
+    assert type(config_of_whole["search"]["start"][0]["x"]) is int
     assert config["metrics"]["optimize"]["direction"] == "maximize"
     assert (config["backend"], config["budget"]) == ({"optuna": {"workers": 2}}, {"trials": 40})
     assert "OnePlusOne is not available here; the import writes tpe" in remarks

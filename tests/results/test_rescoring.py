@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.best import best_text, optimized_by, picks_by_metric, repick_epochs
 from hpometrics.results.manifest import resolve
-from hpometrics.results.rescoring import parse_request
+from hpometrics.results.rescoring import parse_request, rescore
 from hpometrics.results.run_directory import RunDirectory
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
@@ -152,6 +153,23 @@ def test_what_cannot_pick_is_refused(metric, message):
     """Before any value is read."""
     with pytest.raises(ConfigError, match=message):
         parse_request(resolve(plan_of(SWEEP)), metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("test:accuracy", "only validation values can steer a search; test:accuracy can only be tracked"),
+        ("recall(average=none)", "has one value per class, but a search optimizes one number"),
+    ],
+)
+def test_a_tracked_value_that_cannot_pick_is_refused(metric, message, tmp_path):
+    """The test value is in the record, and is no ground for a choice of the trial."""
+    home = written(tmp_path, [trial(0, [0.5, 0.6]), trial(1, [0.6, 0.7])])
+    resolved, records = RunDirectory(home).read(), RunDirectory(home).records()
+    tracked = replace(resolved, track={**resolved.track, metric: resolved.direction})
+    values = [replace(one, values={**one.values, metric: 0.5}) for one in records[0].epochs]
+    with pytest.raises(ConfigError, match=f"--metric {re.escape(metric)}: .*{message}"):
+        rescore(RunDirectory(home), tracked, [replace(records[0], epochs=values), *records[1:]], metric)
 
 
 def test_each_metric_would_have_picked(home):

@@ -28,6 +28,16 @@ def test_the_labels_of_a_binary_output(tmp_path):
     assert measure_file(named, "binary").labels == ("yes", "no")
 
 
+@pytest.mark.parametrize("outputs", [{"probability": [0.9, 0.8]}, {"prediction": ["yes", "yes"]}])
+def test_a_lone_label_in_words_is_not_class_0(outputs, tmp_path):
+    """Whether `yes` is class 1 depends on the other label; a column of its name says so."""
+    path = write(tmp_path / "predictions.csv", {"target": ["yes", "yes"], **outputs})
+    with pytest.raises(PredictionsError, match="needs two labels, got only 'yes', which may be class 0 or"):
+        values(path, "binary", ("accuracy",))
+    named = write(tmp_path / "named.csv", {"target": ["yes", "yes"], "probability_yes": [0.9, 0.8]})
+    assert values(named, "binary", ("accuracy", "recall")) == {"accuracy": 1.0, "recall": 1.0}
+
+
 def test_columns_numbered_from_one_are_labels(tmp_path):
     """Class 1 is the column probability_1, also where no row holds the last class: both rows are right."""
     columns = {"probability_1": [0.8, 0.1], "probability_2": [0.1, 0.8], "probability_3": [0.1, 0.1]}

@@ -80,6 +80,29 @@ def test_a_parquet_column_of_times_is_refused(tmp_path):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
 
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_labels_in_bytes_are_the_labels_in_text(suffix, tmp_path):
+    """NumPy and Arrow have both: b"cat" is the label cat, no other one."""
+    path = tmp_path / f"x.{suffix}"
+
+    def save(target):
+        columns = {"target": target, "prediction": np.array(["cat", "döe", "cat"])}
+        if suffix == "npz":
+            np.savez(path, **columns)
+        else:
+            parquet.write_table(pa.table({name: cells.tolist() for name, cells in columns.items()}), path)
+
+    save(np.array(["cat", "döe", "döe"]))
+    wanted = measure_file(path, "category", ["accuracy"])
+    save(np.array([text.encode() for text in ("cat", "döe", "döe")]))
+    measured = measure_file(path, "category", ["accuracy"])
+    assert measured.labels == wanted.labels == ("cat", "döe")
+    assert measured.values == wanted.values and round(measured.values["all"]["accuracy"], 4) == 0.6667
+    save(np.array([b"cat", b"d\xf6e", b"cat"]))
+    with pytest.raises(PredictionsError, match="column 'target' holds bytes that are not UTF-8; save it as"):
+        measure_file(path, "category", ["accuracy"])
+
+
 def test_a_blank_line_is_no_row(tmp_path):
     """It is skipped when rows are read, and so it is when the line of a row is looked for."""
     (tmp_path / "x.csv").write_text("a,b\n1,2\n\n\n3,4\n")

@@ -315,10 +315,13 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
 
 
 def test_one_label_in_words_with_columns_of_two_classes(tmp_path):
-    """Its number is 0 and the second column is that of class 1, which no row has."""
+    """Which of the columns is its own is not guessed; a column of its name says so."""
     columns = {"target": ["no", "no"], "probability_0": [0.9, 0.2], "probability_1": [0.1, 0.8]}
-    measured = measure_file(write(tmp_path / "x.csv", columns), "binary", ("accuracy",))
-    assert measured.labels == ("no",) and measured.values["all"]["accuracy"] == 0.5
+    with pytest.raises(PredictionsError, match="needs two labels, got only 'no', which may be class 0 or"):
+        measure_file(write(tmp_path / "x.csv", columns), "binary", ("accuracy",))
+    columns = {"target": ["no", "no"], "probability_no": [0.9, 0.2], "probability_yes": [0.1, 0.8]}
+    measured = measure_file(write(tmp_path / "y.csv", columns), "binary", ("accuracy",))
+    assert measured.labels == ("no", "yes") and measured.values["all"]["accuracy"] == 0.5
 
 
 def test_blank_lines_are_not_rows(tmp_path):
