@@ -239,7 +239,7 @@ def flagged(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     >>> flagged(np.arange(12) % 5 == 1).tolist()
     [1, 6, 11]
     """
-    flat = flags.reshape(-1)
+    flat = np.ascontiguousarray(flags).reshape(-1)
     whole = len(flat) // 8 * 8
     words = flat[:whole].view(np.uint64)
     some = np.flatnonzero(words != 0)

@@ -136,3 +136,12 @@ def test_flags_are_found_where_numpy_finds_them(size, share):
     found = Interactions.of(matrix, "target")
     assert found.offsets.tolist() == [0, *np.cumsum([flags.sum()] * 3)]
     assert found.items.tolist() == 3 * np.flatnonzero(flags).tolist()
+
+
+def test_flags_of_every_other_column_are_those_of_a_copy():
+    """Rows of equal distance flatten to a view of the same steps, which cannot be read eight at a time."""
+    wide = torch.from_numpy(np.random.default_rng(0).random((5, 32)) < 0.3)
+    for matrix in (wide[:, ::2], wide[:1, ::2], wide.T, wide[:, 3:19]):
+        found, copied = Interactions.of(matrix, "target"), Interactions.of(matrix.clone(), "target")
+        assert found.offsets.tolist() == copied.offsets.tolist()
+        assert found.items.tolist() == copied.items.tolist() == matrix.nonzero()[:, 1].tolist()
