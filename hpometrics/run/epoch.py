@@ -209,11 +209,26 @@ class EpochMeter:
             RankError: another rank has failed.
         """
         states = self._ranks.gather(partial(self._state, checkpointed))
-        values = self._combine_ranks(states)
+        splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
+        state = states[0] if len(states) == 1 else _combine_states(states)
+        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
+        for metrics in splits.values():
+            epoch.take("measured", *metrics.compute())
+        for split, counts in state.counts.items():
+            epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
+        for split, recorded in state.recorded.items():
+            epoch.take("recorded", *self._read_recorded(split, recorded))
+        if state.watched[0]:
+            epoch.take("watched", *state.watched)
+        if state.logged[0]:
+            epoch.take("logged", *state.logged)
+        if splits:
+            self._keep(splits.values(), states, state.examples, epoch.values)
+        self._reset()
         if self._spec.combined:
-            values.combine()
-        values.settle()
-        return values, [state.random for state in states]
+            epoch.combine()
+        epoch.settle()
+        return epoch, [state.random for state in states]
 
     def _state(self, checkpointed: bool) -> RankState:
         """Return what this process has collected in the epoch."""
@@ -235,26 +250,6 @@ class EpochMeter:
     def _measured_state(self) -> dict[str, dict[str, Any]]:
         """Return what this process has measured in the epoch, which others need."""
         return {split: metrics.state_dict() for split, metrics in self._splits.items()}
-
-    def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
-        """Combine the values of all ranks, then forget the epoch."""
-        splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
-        state = states[0] if len(states) == 1 else _combine_states(states)
-        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
-        for metrics in splits.values():
-            epoch.take("measured", *metrics.compute())
-        for split, counts in state.counts.items():
-            epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
-        for split, recorded in state.recorded.items():
-            epoch.take("recorded", *self._read_recorded(split, recorded))
-        if state.watched[0]:
-            epoch.take("watched", *state.watched)
-        if state.logged[0]:
-            epoch.take("logged", *state.logged)
-        if splits:
-            self._keep(splits.values(), states, state.examples, epoch.values)
-        self._reset()
-        return epoch
 
     def _keep(
         self,
