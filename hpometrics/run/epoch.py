@@ -209,11 +209,27 @@ class EpochMeter:
             RankError: another rank has failed.
         """
         states = self._ranks.gather(partial(self._state, checkpointed))
-        values = self._combine_ranks(states)
+        splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
+        state = states[0] if len(states) == 1 else _combine_states(states)
+        tasks = self._tasks_of(splits.values(), state.recorded.values()) if self._spec.combined else ()
+        epoch = EpochValues(self._spec, tasks)
+        for metrics in splits.values():
+            epoch.take("measured", *metrics.compute())
+        for split, counts in state.counts.items():
+            epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
+        for split, recorded in state.recorded.items():
+            epoch.take("recorded", *self._read_recorded(split, recorded))
+        if state.watched[0]:
+            epoch.take("watched", *state.watched)
+        if state.logged[0]:
+            epoch.take("logged", *state.logged)
+        if splits:
+            self._keep(splits.values(), states, state.examples, epoch.values)
+        self._reset()
         if self._spec.combined:
-            values.combine()
-        values.settle()
-        return values, [state.random for state in states]
+            epoch.combine()
+        epoch.settle()
+        return epoch, [state.random for state in states]
 
     def _state(self, checkpointed: bool) -> RankState:
         """Return what this process has collected in the epoch."""
@@ -236,41 +252,30 @@ class EpochMeter:
         """Return what this process has measured in the epoch, which others need."""
         return {split: metrics.state_dict() for split, metrics in self._splits.items()}
 
-    def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
-        """Combine the values of all ranks, then forget the epoch."""
-        splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
-        state = states[0] if len(states) == 1 else _combine_states(states)
-        if not self._passes and any([state.targets != NO_TARGETS for state in states]):
+    def _keep(
+        self,
+        splits: Iterable[SplitMetrics],
+        states: Sequence[RankState],
+        examples: Sequence[RankExamples],
+        values: Values,
+    ) -> None:
+        """Keep of the measured rows what the spec asks for beside their values."""
+        if not self._passes and any(state.targets != NO_TARGETS for state in states):
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
-        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
-        for metrics in splits.values():
-            epoch.take("measured", *metrics.compute())
-        for split, counts in state.counts.items():
-            epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
-        for split, recorded in state.recorded.items():
-            epoch.take("recorded", *self._read_recorded(split, recorded))
-        if state.watched[0]:
-            epoch.take("watched", *state.watched)
-        if state.logged[0]:
-            epoch.take("logged", *state.logged)
         if self._by_user:
-            tables = [table for metrics in splits.values() for table in metrics.by_user()]
+            tables = [table for metrics in splits for table in metrics.by_user()]
             self.per_user = PerUser.joined(tables) if tables else None
         if self._examples is not None:
-            self.examples = self._examples.close(state.examples)
-        if splits and self._level != "none":
-            self.statistics = snapshots_of(
-                (one for p in splits.values() for one in p.measured()), self._level
-            )
+            self.examples = self._examples.close(examples)
+        if self._level != "none":
+            self.statistics = snapshots_of((one for p in splits for one in p.measured()), self._level)
         self.row_values = {}
         for split, rows in self._rows.items() if self._ranks.leads else ():
             if not self._ranks.alone:
                 rows.merge_state(state.rows.get(split) for state in states)
-            if (stored := rows.close(epoch.values)) is not None:
+            if (stored := rows.close(values)) is not None:
                 self.row_values[split] = stored
-        self._reset()
-        return epoch
 
     def _merge(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
         """Return the metrics of each split, merged over every process."""
@@ -316,9 +321,7 @@ class EpochMeter:
         return self._splits[split]
 
     def _tasks_of(self, splits: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
-        """Return the tasks that an epoch has met, over which values are combined; none if none are."""
-        if not self._spec.combined:
-            return set()
+        """Return the tasks that an epoch has met, over which values are combined."""
         tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
         return tasks.union(*(metrics.tasks for metrics in splits))
 

@@ -149,7 +149,7 @@ class LoggedValues:
 
     def numbers(self) -> RankValues:
         """Return each logged value as a plain number, and the reason of one that is undefined."""
-        return dict(zip(self._values, map(float, self._values.values()), strict=True)), self._reasons
+        return {name: float(value) for name, value in self._values.items()}, self._reasons
 
     def state(self) -> dict[str, dict[str, Report]]:
         """Return the additive values by split and task, with those of teachers that data sets called."""

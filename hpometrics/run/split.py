@@ -48,7 +48,7 @@ class EpochValues:
 
     def __init__(self, spec: RunSpec, tasks: Iterable[str]) -> None:
         self._spec, self._met_tasks = spec, tasks
-        self._kinds: dict[str, str] = {}
+        self._taken: list[tuple[str, Mapping[str, Reading]]] = []
         self.values: Values = {}
         self.reasons: Reasons = {}
 
@@ -63,11 +63,13 @@ class EpochValues:
         Raises:
             RunError: a value of another kind has the name; `all/loss` is another name of `loss`.
         """
-        kinds = dict.fromkeys(map(value_name, values), kind)
-        if clash := kinds.keys() & self._kinds.keys():
-            other = self._kinds[min(clash)]
+        kinds: dict[str, str] = {}
+        for other, taken in self._taken:
+            kinds |= dict.fromkeys(map(value_name, taken), other)
+        if kinds and (clash := kinds.keys() & set(map(value_name, values))):
+            other = kinds[min(clash)]
             raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; use two names")
-        self._kinds |= kinds
+        self._taken.append((kind, values))
         self.values |= values
         self.reasons |= reasons
 

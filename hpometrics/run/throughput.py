@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ _BOTH = "context and label tokens"
 _LETTERS = {CONTEXT: "c", LABELS: "l"}
 _PER_BATCH = {"ctpb": CONTEXT, "ltpb": LABELS, "tpb": _BOTH}
 _PER_SECOND = {"ctps": CONTEXT, "ltps": LABELS, "tps": _BOTH}
+_NONE: Mapping[str, Count] = MappingProxyType({})
 _WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "target_probabilities")
 
 
@@ -58,13 +60,12 @@ class Timer:
         self._last = now
 
 
-@dataclass(slots=True)
-class BatchCounts:
+class BatchCounts(NamedTuple):
     """The counts of one batch: its rows, the sum of each count, and the rows that were truncated."""
 
     rows: int
-    totals: Mapping[str, Count]
-    shortened: Mapping[str, Count]
+    totals: Mapping[str, Count] = _NONE
+    shortened: Mapping[str, Count] = _NONE
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ class Throughput:
         """
         rows = _rows_of(keywords)
         if KEYWORDS.isdisjoint(keywords) and not isinstance(output, (Sequence, Text)):
-            return BatchCounts(rows, {}, {}), keywords
+            return BatchCounts(rows), keywords
         totals, shortened = {}, {}
         counts = KEYWORDS & keywords.keys()
         for name in counts:
@@ -173,13 +174,16 @@ class Throughput:
             RunError: some batches of the split name their task and others do not.
         """
         tasks = self._splits.setdefault(split, {})
+        names: set[str] = set()
         for task, counts in parts.items():
-            if tasks and (task is None) != (None in tasks):
-                raise RunError(f"either all {split} batches of an epoch must name their task, or none")
-            if task not in tasks:
-                tasks[task] = _Sums()
-            tasks[task].add(counts, feature)
-        if names := {name for counts in parts.values() for name in counts.totals}:
+            sums = tasks.get(task)
+            if sums is None:
+                if tasks and (task is None) != (None in tasks):
+                    raise RunError(f"either all {split} batches of an epoch must name their task, or none")
+                sums = tasks[task] = _Sums()
+            sums.add(counts, feature)
+            names.update(counts.totals)
+        if names:
             self._batches.setdefault(split, Counter()).update(names)
 
     def state(self, timer: Timer | None = None) -> dict[str, dict[str, Report]]:
