@@ -128,6 +128,7 @@ def test_the_table_of_extras_has_all_of_them():
 @pytest.mark.parametrize(
     ("integration", "library", "extra"),
     [
+        ("accelerate", "accelerate", "accelerate"),
         ("lightning", "lightning.pytorch", "lightning"),
         ("transformers", "transformers", "transformers"),
         ("ignite", "ignite.engine", "ignite"),
