@@ -9,6 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
 	docs pictures plotly axe lint types laws bench bench-confirm bench-growth bench-metric bench-compare many-trials clusters faults mutants index release
 
+# fastai without what its callbacks do not import: torchvision, spaCy and a web server, 107 MB in all.
+FASTAI := fastai beartype fastcore fastdownload fastprogress fasttransform plum-dispatch
+
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
 # does it on all; it fails on the few files that are written for other versions of Python, and nothing imports those.
@@ -17,6 +20,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing torch and the packages of the tests into $(VENV); the first time this takes minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]' --config-settings editable_mode=compat
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --no-deps $(FASTAI)
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 

@@ -37,6 +37,7 @@ PACKAGES = (
         "transformers",
         "accelerate",
         "pytorch-ignite",
+        "fastai",
         "keras",
         "skorch",
         "xgboost-cpu",

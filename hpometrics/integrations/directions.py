@@ -19,6 +19,7 @@ _STATED: Mapping[str, Mapping[object, Direction]] = {
     "mode": {"min": MINIMIZE, "max": MAXIMIZE},
     "lower_is_better": {True: MINIMIZE, False: MAXIMIZE},
     "greater_is_better": {True: MAXIMIZE, False: MINIMIZE},
+    "comp": {"less": MINIMIZE, "greater": MAXIMIZE},  # a function of NumPy, by its name
 }
 """How callbacks, schedulers and arguments of trainers state the direction of the value that they watch."""
 
@@ -97,6 +98,7 @@ def check_watcher(spec: RunSpec, watcher: Any, name: Any = None) -> None:
     name = name or getattr(watcher, "monitor", None)
     for word, directions in _STATED.items():
         stated = getattr(watcher, word, None)
+        stated = getattr(stated, "__name__", stated)
         if isinstance(name, str) and isinstance(stated, (str, bool)) and stated in directions:
             check_monitor(spec, name, directions[stated], f"{type(watcher).__name__}({word}={stated!r})")
 

@@ -62,7 +62,8 @@ def test_a_trainer_that_counts_otherwise_is_refused():
 
 
 @pytest.mark.parametrize(
-    "trainer", "catboost ignite keras lightgbm lightning skorch transformers xgboost".split()
+    "trainer",
+    "accelerate catboost fastai ignite keras lightgbm lightning skorch transformers xgboost".split(),
 )
 def test_a_callback_leaves_the_loop_to_the_shared_file(trainer):
     """What all trainers share is in `trainer_loop.py`; a callback can be read, and copied, as one page."""
