@@ -35,7 +35,7 @@ _ONE_THREAD = (1 << 15) - 1  # elements up to which torch works on one thread: t
 _BLOCK_ELEMENTS = 1 << 17  # from which a batch is counted in blocks
 _MAX_PLACES = 1 << 19  # of the lists in a buffer: 8 MiB, and several times as much to measure them
 
-Kind = tuple[int, int | None, bool, bool, torch.device]
+Kind = tuple[type[Lists], int, int | None, bool, bool, torch.device]
 """The facts that two batches share whose lists may be joined."""
 
 
@@ -340,7 +340,7 @@ class RankingBuffer:
         if not self.statistics:
             return
         rankings = rankings_in(batch)
-        if self._kind is None or rankings.lists.items.numel() > _MAX_PLACES // 2:  # not worth a copy
+        if self._kind is None or rankings.lists.grades.numel() > _MAX_PLACES // 2:  # not worth a copy
             self._count(rankings)
         else:
             self._store(rankings)
@@ -365,11 +365,11 @@ class RankingBuffer:
 
     def _store(self, batch: RankingBatch) -> None:
         lists = batch.lists.alone()
-        if self._places + lists.items.numel() > _MAX_PLACES:
+        if self._places + lists.grades.numel() > _MAX_PLACES:
             self._count_stored()
         weight = None if batch.weight is None else batch.weight.clone()  # it may be the caller's
         self._lists.append((lists, weight))
-        self._places += lists.items.numel()
+        self._places += lists.grades.numel()
 
     def _count_stored(self) -> None:
         if not self._lists or self._empty is None:
@@ -377,7 +377,7 @@ class RankingBuffer:
         with without_autograd():
             weights = [weight for _, weight in self._lists if weight is not None]
             weight = torch.cat(weights) if weights else None
-            lists = Lists.joined([lists for lists, _ in self._lists])
+            lists = self._lists[0][0].joined([lists for lists, _ in self._lists])
             self._lists, self._places = [], 0  # frees memory for the formulas
             self._count(self._empty[1].with_lists(lists, weight))
 
@@ -391,13 +391,15 @@ def _kind_of(batch: RankingBatch) -> Kind | None:
     if batch.relevance.graded:
         return None
     weighs = batch.weight is not None
-    return batch.lists.depth, batch.catalogue, batch.numbered, weighs, batch.target.device
+    lists, device = batch.lists, batch.target.device
+    return type(lists), lists.depth, batch.catalogue, batch.numbered, weighs, device
 
 
 def _without_rows(batch: RankingBatch) -> RankingBatch:
     """Return a batch of the same kind without rows, which holds no tensor of the caller."""
     weight = None if batch.weight is None else batch.weight.new_empty(0)
-    return batch.with_lists(Lists.joined([batch.lists.part(0, 0)]), weight)
+    lists = batch.lists.part(0, 0)
+    return batch.with_lists(lists.joined([lists]), weight)
 
 
 def outside_of_autograd(tensor: Tensor) -> Tensor:

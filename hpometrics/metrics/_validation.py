@@ -220,6 +220,9 @@ def _warn_of_probabilities(batch: Outputs) -> None:
     logits = batch.given.get(LOGITS) if batch.feature.type in _OF_CLASSES else None
     if logits is None or logits.shape[-1] < 2:
         return
+    first = logits[(0,) * (logits.ndim - 1)]  # which spares nearly every batch the look at all others
+    if bool(((first < 0) | (first > 1)).any()):
+        return
     low, high = logits.aminmax()
     one_hot = bool(((logits == 0) | (logits == 1)).all()) if low == 0 and high == 1 else False
     if low >= 0 and high <= 1 and not one_hot and bool(((logits.sum(-1) - 1).abs() < _ROUNDING).all()):

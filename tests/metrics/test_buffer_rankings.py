@@ -12,6 +12,7 @@ import torch
 from hpometrics import MAXIMIZE, ListMetric, MetricCollection, MetricInputError, Ranking, get_metric
 from hpometrics.metrics import _buffer
 from hpometrics.metrics.catalogue.retrieval.gain import RankingNDCG
+from hpometrics.metrics.retrieval import ranking_batch
 from hpometrics.metrics.retrieval.relevance import DenseRelevance
 from hpometrics.metrics.statistics.user_values import UserMeans
 
@@ -193,7 +194,7 @@ def test_inference_mode_does_not_matter():
 
 
 def test_a_formula_of_ones_own_is_measured_with_each_batch(measured):
-    """It may read more than lists, or refuse them: `of_lists` holds for the class that gives the formula."""
+    """It may read more than lists, or refuse them: `reads` holds for the class that gives the formula."""
 
     class Refuses(RankingNDCG):
         direction = MAXIMIZE
@@ -203,7 +204,7 @@ def test_a_formula_of_ones_own_is_measured_with_each_batch(measured):
                 raise MetricInputError("ten rows are too many")
             return super().values(cut)
 
-    assert RankingNDCG.of_lists and issubclass(Refuses, ListMetric)
+    assert RankingNDCG.reads == "hits" and issubclass(Refuses, ListMetric)
     panel, (scores, target) = MetricCollection([Refuses(k=5)], output=OUTPUT), rankings()
     panel.update(scores=scores[:20], target=target[:20])
     with pytest.raises(MetricInputError, match="ten rows are too many"):
@@ -221,3 +222,56 @@ def test_what_is_missing_is_told_by_the_first_batch():
     with pytest.raises(MetricInputError, match="item_popularity"):
         panel.update(scores=scores, target=target)
     assert panel.rows == 0 and panel.compute()["ndcg@5"].isnan()
+
+
+HITS = (
+    "precision@5", "recall@9", "recall(capped=true)@2", "hit_rate@5", "hit_rate@1", "f1@5", "ndcg@9",
+    "ndcg@2", "dcg@5", "ndcg(gain=exp)@5", "rbp@9", "err@5", "mrr@9", "mrr@2", "map@9",
+    "map(norm=hits)@5", "mar@5",
+)  # fmt: skip
+
+
+def few_relevant(seed, *, dtype=torch.float32, grades=1):
+    """Scores of 90 items, many of them equal or not ranked, and up to four relevant items a row, or none."""
+    random = torch.Generator().manual_seed(seed)
+    scores = torch.randn(50, 90, generator=random).mul(4).round().div(4)
+    scores = scores.masked_fill(torch.rand(50, 90, generator=random) < 0.3, -torch.inf)
+    target = torch.zeros(50, 90, dtype=torch.int64)
+    for row in range(50):
+        chosen = torch.randperm(90, generator=random)[: row % 5 if row % 7 else 0]
+        target[row, chosen] = torch.randint(1, grades + 1, (len(chosen),), generator=random)
+    return scores.to(dtype), target
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("grades", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_hits_alone_have_the_values_of_ranked_lists(dtype, grades, seed, monkeypatch):
+    """The ranks of few relevant items are counted; with a metric of items in the collection, lists are."""
+    scores, target = few_relevant(seed, dtype=dtype, grades=grades)
+    alone, ranked = (
+        MetricCollection([*HITS, *more], output=Ranking(num_items=90)) for more in ((), ("item_coverage@9",))
+    )
+    for form in (lambda rows: rows, lambda rows: rows > 0, torch.Tensor.to_sparse):
+        for part in (slice(0, 7), slice(7, 50)):
+            batch = {"scores": scores[part], "target": form(target[part])}
+            alone.update(**batch)
+            ranked.update(**batch)
+    wanted = {name: ranked.compute()[name] for name in HITS}
+    assert same(alone.compute(), wanted)
+    monkeypatch.setattr(ranking_batch, "top_k", None)  # which only the collection with lists calls
+    alone.update(**batch)
+    with pytest.raises(TypeError):
+        ranked.update(**batch)
+
+
+def test_hits_join_lists_of_batches_with_many_relevant_items(measured):
+    """Batches of few and of many relevant items are of two kinds, with the values of one batch."""
+    scores, target = few_relevant(0)
+    target[20:40, 50:60] = 1
+    whole = MetricCollection(HITS, output=Ranking())
+    whole.update(scores=scores, target=target)
+    parts = MetricCollection(HITS, output=Ranking())
+    for start in range(0, 50, 10):
+        parts.update(scores=scores[start : start + 10], target=target[start : start + 10])
+    assert same(parts.compute(), whole.compute())

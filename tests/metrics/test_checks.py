@@ -255,15 +255,19 @@ def test_complex_numbers_are_refused():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_probabilities_passed_as_logits_are_warned_of(dtype):
-    """Of classes, by what to pass; logits that only lie between 0 and 1, or sum to 1, are not."""
+    """Of classes, by what to pass; logits that only lie between 0 and 1, or sum to 1, are not.
+
+    Nor is a batch with a single row of other numbers, the first or the last.
+    """
     logits = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     target = torch.zeros(20, dtype=torch.int64)
     with pytest.warns(UserWarning, match=r"sums to 1, as probabilities do; pass a softmax output"):
         MetricCollection(["log_loss"], output=Category(4)).update(
             logits=logits.softmax(1).to(dtype), target=target
         )
-    one_hot = torch.eye(4)[target]
-    for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25, one_hot):
+    one_hot, sums = torch.eye(4)[target], logits.softmax(1)
+    mixed = torch.cat([3 * one_hot[:1], sums[1:]]), torch.cat([sums[1:], -one_hot[:1]])
+    for sound in (logits, logits.sigmoid(), logits - logits.mean(1, keepdim=True) + 0.25, one_hot, *mixed):
         MetricCollection(["log_loss"], output=Category(4)).update(logits=sound.to(dtype), target=target)
 
 

@@ -24,7 +24,7 @@ from ..features import LOGITS, InputType, OutputFeature, Ranking
 from ..metric import Metric, overrides_update
 from ..registry.lookup import printed_name
 from ..statistics.statistic import Statistic
-from ..statistics.user_values import UserFacts, UserMeans, means_of_users
+from ..statistics.user_values import Reads, UserFacts, UserMeans, means_of_users
 from .blocks import Block, MetricBlock, Tile, blocks_of
 from .lists import Cut
 from .per_user import PerUser
@@ -208,9 +208,11 @@ class ListMetric(BaseMetric):
     """Whether users without a relevant item are included."""
     void: ClassVar[str] = "no user has a relevant item"
     """The reason for an undefined value if no user has one."""
-    of_lists: ClassVar[bool] = False
-    """Whether the formula of this class reads lists and side data only and refuses none of them, so that the
-    lists of several batches may be measured together; a subclass with another formula does not inherit it."""
+    reads: Reads = "batch"
+    """What the formula of this class reads; a subclass with another formula does not inherit it. With `lists`
+    it reads only lists and side data and refuses none of them, so that it may measure the lists of several
+    batches together. With `hits` it reads of lists only the ranks and grades of relevant items, which are
+    counted without ranking any list where they are few."""
 
     def __init__(self, k: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -218,8 +220,8 @@ class ListMetric(BaseMetric):
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the statistic of the sum of the users' values, shared by all cut-offs of the formula."""
-        cutoffs, of_lists = (self.k or 0,), _reads_lists_only(type(self))
-        return means_of_users(self.output, self.formula, self.of_batch, cutoffs, of_lists=of_lists)
+        reads = self.reads if "reads" in vars(_formula_class(type(self))) else "batch"
+        return means_of_users(self.output, self.formula, self.of_batch, (self.k or 0,), reads=reads)
 
     def compute(self) -> Tensor:
         """Divide once; nan with a reason where no user has a value."""
@@ -314,10 +316,9 @@ def _check_cutoff(metric: Metric, k: int) -> int:
     return k
 
 
-def _reads_lists_only(cls: type[ListMetric]) -> bool:
-    """Return whether the class that defines the formula sets `of_lists`."""
-    giver = next(c for c in cls.__mro__ if {"values", "values_in", "of_batch"} & vars(c).keys())
-    return bool(vars(giver).get("of_lists", False))
+def _formula_class(cls: type[ListMetric]) -> type:
+    """Return the class that defines the formula."""
+    return next(c for c in cls.__mro__ if {"values", "values_in", "of_batch"} & vars(c).keys())
 
 
 def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:

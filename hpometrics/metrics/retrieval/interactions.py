@@ -250,12 +250,18 @@ def flagged(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return indices if whole == len(flat) else np.append(indices, whole + np.flatnonzero(flat[whole:]))
 
 
+def of_flags(matrix: Tensor) -> Interactions:
+    """Return the columns of the set flags of each row of a matrix on the host."""
+    rows, width = matrix.shape
+    places = flagged(matrix.numpy())
+    row = places // max(1, width)
+    offsets = np.concatenate([[0], np.bincount(row, minlength=rows).cumsum()])
+    return Interactions(torch.from_numpy(offsets), torch.from_numpy(places - row * width))
+
+
 def _from_dense(matrix: Tensor) -> Interactions:
     if matrix.dtype is torch.bool and on_host(matrix):
-        places, (rows, width) = flagged(matrix.numpy()), matrix.shape
-        offsets = places.searchsorted(np.arange(rows + 1) * width)
-        items = places - np.repeat(np.arange(rows) * width, np.diff(offsets))
-        return Interactions(torch.from_numpy(offsets), torch.from_numpy(items))
+        return of_flags(matrix)
     positions = matrix.nonzero()
     counts = torch.bincount(positions[:, 0], minlength=len(matrix))
     plain = matrix.dtype is torch.bool

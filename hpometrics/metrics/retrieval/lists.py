@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,7 +47,7 @@ class Lists:
         self._best = best
 
     @classmethod
-    def joined(cls, parts: Sequence[Lists]) -> Lists:
+    def joined(cls, parts: Sequence[Self]) -> Lists:
         """Concatenate the lists of several batches, of one depth and without grades."""
         values, columns, grades, relevant = (
             torch.cat([getattr(part, name) for part in parts])
@@ -111,7 +112,7 @@ class Lists:
 
     @cached_property
     def _room(self) -> Tensor:
-        return torch.empty(self.items.shape, dtype=torch.float64, device=self.items.device)
+        return torch.empty(self.grades.shape, dtype=torch.float64, device=self.grades.device)
 
     def product(self, values: Tensor, weights: Tensor) -> Tensor:
         """Multiply values per position, (rows, depth) float64; the result is valid until the next product."""
@@ -155,7 +156,7 @@ class Lists:
 
     def within(self, k: Tensor) -> Tensor:
         """Return which positions belong to a list of each k, (cutoffs, depth) bool."""
-        return self.places <= k.unsqueeze(1)
+        return _ranks(self.depth, self.values.device) <= k.unsqueeze(1)
 
     def ends(self, k: Tensor) -> Tensor:
         """Return the last column of a list of each k, (cutoffs,) int64."""
@@ -213,6 +214,9 @@ class Cut:
 
         Positions may have weights, (depth,) or (rows, depth).
         """
+        return self._sum(values, weights)
+
+    def _sum(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
         within = self._within
         if weights is not None and weights.ndim == 1:
             within = within * weights
@@ -228,8 +232,8 @@ class Cut:
         """
         lists = self.lists
         if lists.graded or len(lists) <= lists.depth:
-            return self.sum(worth(lists.ideal), weights)
-        sums = self.sum(worth(of_each_length(lists.depth, weights.device)), weights)
+            return self._sum(worth(lists.ideal), weights)
+        sums = self._sum(worth(of_each_length(lists.depth, weights.device)), weights)
         return sums[lists.relevant.clamp(max=lists.depth)]
 
     def last(self, values: Tensor) -> Tensor:
@@ -328,6 +332,124 @@ class WholeLists(Lists):
         """Return the lists of some rows."""
         parts = (tensor[start:stop] for tensor in (self._ranks, *self._tensors))
         return WholeLists(*parts, best=lambda: self.ideal[start:stop])
+
+
+class HitLists(Lists):
+    """The hits of ranked lists at their ranks, for formulas that read nothing else of a list.
+
+    Where few items are relevant, there are few hits, and their ranks are counted: no list is sorted.
+
+    Args:
+        places: (rows, most) float64, the ranks of the hits of each row, ascending; inf after the last.
+        grades: (rows, most) float32, the grade of each hit, 0 after the last.
+        relevant: (rows,) the number of relevant items.
+        depth: the length of the lists.
+        best: returns `ideal`.
+        graded: whether there may be grades other than 0 and 1.
+    """
+
+    def __init__(
+        self,
+        places: Tensor,
+        grades: Tensor,
+        relevant: Tensor,
+        depth: int,
+        *,
+        best: Callable[[], Tensor],
+        graded: bool = True,
+    ) -> None:
+        none = relevant.new_empty(len(relevant), 0)
+        super().__init__(grades[:, :0], none, none, grades, relevant, best=best, graded=graded)
+        self._places, self._depth = places, depth
+
+    @classmethod
+    def of(
+        cls,
+        ranks: Tensor,
+        entries: Interactions,
+        relevant: Tensor,
+        depth: int,
+        *,
+        best: Callable[[], Tensor],
+        graded: bool,
+    ) -> HitLists:
+        """Arrange the relevant items of each row, on the host, by their ranks, (entries,) float64 from 1."""
+        near = np.flatnonzero(ranks.numpy() <= depth)
+        row = entries.row_of.numpy()[near]
+        counts = np.bincount(row, minlength=len(relevant))
+        column = np.arange(len(near)) - (counts.cumsum() - counts)[row]
+        places = np.full((len(relevant), max(1, counts.max(initial=0))), np.inf)
+        places[row, column] = ranks.numpy()[near]
+        if entries.grades is None:
+            places.sort(axis=1)
+            grades = (places < np.inf).astype(np.float32)
+        else:
+            grades = np.zeros(places.shape, np.float32)
+            grades[row, column] = entries.grades.numpy()[near]
+            order = places.argsort(axis=1)
+            places, grades = (np.take_along_axis(table, order, axis=1) for table in (places, grades))
+        ranked, worth = torch.from_numpy(places), torch.from_numpy(grades)
+        return cls(ranked, worth, relevant, depth, best=best, graded=graded)
+
+    @classmethod
+    def joined(cls, parts: Sequence[HitLists]) -> HitLists:
+        """Concatenate the hits of several batches."""
+        most = max(part.grades.shape[1] for part in parts)
+        places, grades = (
+            torch.cat(
+                [torch.nn.functional.pad(table, (0, most - table.shape[1]), value=fill) for table in tables]
+            )
+            for tables, fill in (([p.places for p in parts], torch.inf), ([p.grades for p in parts], 0.0))
+        )
+        relevant, depth = torch.cat([part.relevant for part in parts]), parts[0].depth
+        best = partial(of_lengths, relevant, depth)
+        return cls(places, grades, relevant, depth, best=best, graded=False)
+
+    @property
+    def depth(self) -> int:
+        """The length of the lists."""
+        return self._depth
+
+    @property
+    def places(self) -> Tensor:
+        """The ranks of the hits, (rows, most) float64; inf after the last."""
+        return self._places
+
+    @property
+    def discounts(self) -> Tensor:
+        """The weight 1 / log2(rank + 1) of each of these ranks, (rows, most) float64."""
+        return 1 / (self.places + 1).log2()
+
+    def cut(self, cutoffs: tuple[int, ...]) -> Cut:
+        """Return the hits within each of several k."""
+        return _HitCut(self, cutoffs)
+
+    def alone(self) -> HitLists:
+        """Return the same hits without grades and without a reference to their batch."""
+        best = partial(of_lengths, self.relevant, self.depth)
+        return HitLists(self.places, self.grades, self.relevant, self.depth, best=best, graded=False)
+
+    def part(self, start: int, stop: int) -> HitLists:
+        """Return the hits of some rows."""
+        places, grades, relevant = (x[start:stop] for x in (self.places, self.grades, self.relevant))
+        return HitLists(
+            places, grades, relevant, self.depth, best=lambda: self.ideal[start:stop], graded=self.graded
+        )
+
+
+class _HitCut(Cut):
+    """The hits of lists cut at several k at once: positions are those of hits."""
+
+    @cached_property
+    def found(self) -> Tensor:
+        """The number of relevant items in a list of each k, (rows, cutoffs) float64."""
+        return self.sum(self.lists.marks)
+
+    def sum(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Add up the values of hits, (rows, most), within a list of each k; they may have weights."""
+        worth = values.double() if weights is None else values.double() * weights
+        ranks = self.lists.places
+        return torch.stack([torch.where(ranks <= k, worth, 0.0).sum(1) for k in self.k], dim=1)
 
 
 @lru_cache(maxsize=32)

@@ -18,13 +18,15 @@ from ..batch import Outputs
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from .blocks import Tile
 from .interactions import Interactions, PaddedInteractions
-from .lists import Cut, Lists, WholeLists
+from .lists import Cut, HitLists, Lists, WholeLists
 from .relevance import Relevance, SparseRelevance, fits_float32, may_be_odd, odd_rows
 from .row_areas import Areas, count_others, is_wide, ranks_of, right_pairs, scores_of
 from .scoring import GivenScores, Scoring, tiles
 from .side_data import SideData, known_users
 from .topk import top_k
 from .update import Update
+
+_NARROW = 64  # candidates up to which lists take no more time than the ranks of relevant items
 
 T = TypeVar("T")
 
@@ -55,7 +57,7 @@ class RankingBatch(Outputs):
         MetricInputError: shapes do not match, item ids are out of range, or an argument is missing.
     """
 
-    __slots__ = ("_depth", "_update", "_visitors", "items", "relevance", "side", "users")
+    __slots__ = ("_depth", "_reads_items", "_update", "_visitors", "items", "relevance", "side", "users")
 
     feature: Ranking
     side: SideData
@@ -76,7 +78,7 @@ class RankingBatch(Outputs):
         self.extras, self.records, self.soft = update.extras, {}, None
         self._blocks: dict[Hashable, Any] = {}
         self._kind = False
-        self._depth = 0
+        self._depth, self._reads_items = 0, False
         self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
 
     @property
@@ -126,10 +128,14 @@ class RankingBatch(Outputs):
         """Row, score and grade of each relevant entry, for errors against ratings; -inf if not ranked."""
         return self._cached("rated", self._rated_entries)
 
-    def ranks(self, entries: Interactions) -> Tensor:
-        """Return the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
-        none = not len(entries.items)
-        return entries.sizes.double() if none else self._measure_tiles(ranks_of, entries, len(entries.items))
+    def ranks(self, entries: Interactions, within: float = torch.inf) -> Tensor:
+        """Return the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked.
+
+        A rank above `within` may be any other number above it.
+        """
+        if not len(entries.items):
+            return entries.sizes.double()
+        return self._measure_tiles(partial(ranks_of, within=within), entries, len(entries.items))
 
     def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
         """Split the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
@@ -230,15 +236,16 @@ class RankingBatch(Outputs):
         batch._blocks["lists"], batch._depth = lists, lists.depth
         return batch
 
-    def reach(self, k: int) -> None:
-        """Request lists of at least k items, before they are read."""
+    def reach(self, k: int, *, only_hits: bool = False) -> None:
+        """Request lists of at least k items, or of only the hits among them, before they are read."""
         self._depth = max(self._depth, k)
+        self._reads_items = self._reads_items or (k > 0 and not only_hits)
 
     @property
     def lists(self) -> Lists:
         """The best items of each row, to the largest requested depth, from one pass over the scores."""
         lists: Lists | None = self._blocks.get("lists")
-        if lists is None or lists.depth < self._depth:
+        if lists is None or lists.depth < self._depth or (self._reads_items and isinstance(lists, HitLists)):
             self._blocks["lists"] = lists = self._rank(max(1, self._depth))
         return lists
 
@@ -262,6 +269,7 @@ class RankingBatch(Outputs):
 
     def dense_tiles(self) -> Iterator[Tile]:
         """Split the batch into tiles of scores and grades, with their lists."""
+        self.reach(1)
         lists = self.lists
         for start, preds in self.tiles():
             stop = start + len(preds)
@@ -340,6 +348,12 @@ class RankingBatch(Outputs):
             )
 
     def _rank(self, depth: int) -> Lists:
+        relevance = self.relevance
+        best, graded = partial(relevance.ideal, depth), relevance.graded
+        if self._depth > 1 and not self._reads_items and self.width > _NARROW and relevance.few:
+            entries = relevance.entries
+            ranks = self.ranks(entries, depth)
+            return HitLists.of(ranks, entries, relevance.counts, depth, best=best, graded=graded)
         columns = torch.empty(len(self), depth, dtype=torch.int64, device=self.target.device)
         values = torch.empty(columns.shape, dtype=self.scoring.dtype, device=columns.device)
         for start, scores in self.tiles():  # no allocation between tiles, whose memory is reused
@@ -348,17 +362,8 @@ class RankingBatch(Outputs):
         items = columns
         if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
-        relevance = self.relevance
-        best = partial(relevance.ideal, depth)
-        return Lists(
-            values,
-            columns,
-            items,
-            relevance.at(columns),
-            relevance.counts,
-            best=best,
-            graded=relevance.graded,
-        )
+        grades, counts = relevance.at(columns), relevance.counts
+        return Lists(values, columns, items, grades, counts, best=best, graded=graded)
 
     def _whole_lists(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts

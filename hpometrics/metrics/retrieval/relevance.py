@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
-from .interactions import Interactions, PaddedInteractions
+from .interactions import Interactions, PaddedInteractions, of_flags
 from .lists import of_each_length, of_lengths
+from .row_areas import are_few, count_flags
 
 _BUFFER = 1 << 20  # grades of rows over all columns in memory at a time
 _BUFFER_ON_DEVICE = 1 << 28
-_BYTE = 255  # flags that a byte can count
-_SHORT_ROW = 1 << 12  # flags up to which a row is counted faster in bytes
 
 
 class DenseRelevance:
@@ -34,18 +33,28 @@ class DenseRelevance:
     ) -> None:
         self._target, self._threshold, self._void, self.odd = target, threshold, void, odd
 
+    @property
+    def _plain(self) -> bool:
+        """Whether each set flag is a relevant item."""
+        return self._target.dtype is torch.bool and 0 <= self._threshold < 1
+
     @cached_property
     def counts(self) -> Tensor:
         """The number of relevant items of each row, (rows,) int64."""
         if on_host(self._target) and self._target.dtype in (torch.bool, torch.float32):
             grades = self._target.numpy()  # NumPy counts in half of torch's time
             all_flags = grades.dtype == np.bool_ and self._threshold < 1
-            return torch.from_numpy(_count(grades if all_flags else grades > self._threshold))
+            return torch.from_numpy(count_flags(grades if all_flags else grades > self._threshold))
         if self._target.dtype is not torch.float64:
             return (self._target > self._threshold).sum(1)
         some = max(1, _BUFFER // max(1, self._target.shape[1]))  # grades are compared as float32
         parts = torch.split(self._target, some)
         return torch.cat([(part.float() > self._threshold).sum(1) for part in parts])
+
+    @cached_property
+    def few(self) -> bool:
+        """Whether there are so few relevant items that their ranks take less time than lists."""
+        return on_host(self._target) and are_few(int(self.counts.sum()), len(self._target))
 
     @cached_property
     def graded(self) -> bool:
@@ -61,7 +70,7 @@ class DenseRelevance:
         if not self._target.shape[1]:
             return torch.zeros(columns.shape, device=columns.device)
         grades = self._target.gather(1, columns.clamp(min=0))
-        if grades.dtype is torch.bool and 0 <= self._threshold < 1:
+        if self._plain:
             return grades.logical_and_(columns >= 0).float()
         grades = grades.float()
         return torch.where((columns >= 0) & (grades > self._threshold), grades, 0.0)
@@ -87,6 +96,8 @@ class DenseRelevance:
         """The relevant columns of each row; on a device a table of all columns, to avoid a count."""
         if not on_host(self._target):
             return PaddedInteractions.above(self._target, self._threshold)
+        if self._plain:
+            return of_flags(self._target)
         entries = Interactions.of(self._target, "target", finite=False)
         return entries.where((entries.sizes > self._threshold) & entries.sizes.isfinite())
 
@@ -139,6 +150,11 @@ class SparseRelevance:
     def unjudged(self) -> SparseRelevance | None:
         """The items marked as not judged."""
         return None if self._unjudged is None else self._unjudged()
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few entries that their ranks take less time than lists."""
+        return on_host(self.counts) and are_few(len(self.entries.items), len(self.counts))
 
     @property
     def graded(self) -> bool:
@@ -213,26 +229,6 @@ def _ones(grades: Tensor) -> int:
     """Return the number of grades that are 1; NumPy, which has no bfloat16, takes half the time."""
     flags = grades == 1 if grades.dtype is torch.bfloat16 else torch.from_numpy(grades.numpy() == 1)
     return int(flags.count_nonzero())
-
-
-def _count(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Count the flags of each row as `np.count_nonzero(flags, axis=1)` does, in bytes if that is faster."""
-    counts: npt.NDArray[np.int64]
-    if flags.shape[1] > _SHORT_ROW:
-        counts = np.count_nonzero(flags, axis=1)
-        return counts
-    words = flags.shape[1] // 4
-    if flags.flags.c_contiguous and flags.shape[1] % 4 == 0 and 0 < words <= _BYTE:  # four counts in a word
-        fours = np.einsum("ij->i", flags.view(np.uint32))
-        pairs = (fours & 0xFF00FF) + (fours >> 8 & 0xFF00FF)
-        counts = ((pairs & 0xFFFF) + (pairs >> 16)).astype(np.int64)
-        return counts
-    numbers = flags.view(np.uint8)
-    parts = [numbers[:, first : first + _BYTE] for first in range(0, max(1, numbers.shape[1]), _BYTE)]
-    counts = np.add.reduce(parts[0], axis=1, dtype=np.uint8).astype(np.int64)
-    for part in parts[1:]:
-        counts += np.add.reduce(part, axis=1, dtype=np.uint8)
-    return counts
 
 
 def may_be_odd(grades: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from .statistic import Kept, NamedTensors, Reduction, Statistic
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
 Formula = TypeVar("Formula", bound=Callable[..., Any])
+Reads = Literal["batch", "lists", "hits"]
 _ROWS = ("users", "values", "weights")
 
 
@@ -133,19 +134,23 @@ class UserMeans(FormulaMeans[Measure]):
             of these and their weights.
         cutoffs: the lengths of lists to measure; 0 is the whole ranking and comes first, an empty tuple is a
             formula without lists.
-        of_lists: whether the formula reads lists and side data only, and refuses none of them.
+        reads: what the formula reads, see `ListMetric.reads`.
     """
 
     def __init__(
-        self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = (), *, of_lists: bool = False
+        self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = (), *, reads: Reads = "batch"
     ) -> None:
         super().__init__(owner, measure, cutoffs)
-        self._of_lists = of_lists
+        self._reads = reads
 
     @property
     def joins(self) -> bool:
         """Whether the formula reads lists of limited length."""
-        return self._of_lists and bool(self.cutoffs) and 0 not in self.cutoffs
+        return self._reads != "batch" and bool(self.cutoffs) and 0 not in self.cutoffs
+
+    def prepare(self, batch: Outputs) -> None:
+        """Request lists of the largest cut-off, or only their hits."""
+        rankings_in(batch).reach(max(self.cutoffs, default=0), only_hits=self._reads == "hits")
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch without adding it, so that the formula may refuse it."""
@@ -313,12 +318,12 @@ def means_of_users(
     measure: Measure,
     cutoffs: tuple[int, ...] = (),
     *,
-    of_lists: bool = False,
+    reads: Reads = "batch",
 ) -> dict[str, Statistic]:
     """Create the statistics of a formula over users; with `per_user=True` they store values by user."""
     if isinstance(output, Ranking) and output.per_user:
         return {"users": UserValues(owner, measure, cutoffs), **popularity_of_users(output)}
-    return {"users": UserMeans(owner, measure, cutoffs, of_lists=of_lists), **popularity_of_users(output)}
+    return {"users": UserMeans(owner, measure, cutoffs, reads=reads), **popularity_of_users(output)}
 
 
 def _average_rows(rows: NamedTensors) -> tuple[Tensor, Tensor]:

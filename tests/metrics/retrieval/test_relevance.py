@@ -6,7 +6,8 @@ import torch
 
 from hpometrics.metrics.retrieval import relevance
 from hpometrics.metrics.retrieval.interactions import Interactions
-from hpometrics.metrics.retrieval.relevance import DenseRelevance, SparseRelevance, _count
+from hpometrics.metrics.retrieval.relevance import DenseRelevance, SparseRelevance
+from hpometrics.metrics.retrieval.row_areas import count_flags
 
 torch.manual_seed(0)
 GRADES = torch.randint(0, 4, (30, 25)).float() * (torch.rand(30, 25) < 0.4)
@@ -117,4 +118,4 @@ def test_flags_of_a_row_are_counted_by_words(width, share):
     """Four in a word, in bytes or one by one: the same counts, also of columns of a wider matrix."""
     flags = np.random.default_rng(width).random((7, width + 4)) < share
     for part in (flags[:, :width], np.ascontiguousarray(flags[:, :width])):
-        assert _count(part).tolist() == part.sum(1).tolist()
+        assert count_flags(part).tolist() == part.sum(1).tolist()

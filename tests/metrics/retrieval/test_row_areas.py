@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from hpometrics.metrics.retrieval import row_areas
 from hpometrics.metrics.retrieval.interactions import Interactions
-from hpometrics.metrics.retrieval.row_areas import right_pairs
+from hpometrics.metrics.retrieval.row_areas import ranks_of, right_pairs
 
 
 @pytest.fixture(params=["all rows", "row by row", "counted", "sorted"], autouse=True)
@@ -74,3 +74,24 @@ def test_everything_relevant_and_nothing_ranked():
     scores = torch.tensor([[1.0, 2.0], [-torch.inf, -torch.inf]])
     found = right_pairs([(0, scores)], Interactions.of([[0, 1], [1]], "target"), 2)
     assert [part.tolist() for part in found] == [[0, 0], [2, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ranks_are_those_of_a_stable_sort(few, dtype, monkeypatch):
+    """Counted or sorted: equal scores rank by column, and what is not ranked has no rank."""
+    monkeypatch.setattr(row_areas, "_COUNTED", 2 if few else 0)
+    random = torch.Generator().manual_seed(1)
+    scores = torch.randn(60, 101, generator=random, dtype=dtype).mul(3).round()
+    scores[torch.rand(60, 101, generator=random) < 0.2] = -torch.inf
+    target = torch.rand(60, 101, generator=random) < 0.015
+    target[0], target[1, :5] = False, True
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    ranks = torch.empty(60, 101, dtype=torch.float64).scatter_(
+        1, order, torch.arange(1.0, 102.0).double().expand(60, -1)
+    )
+    wanted = ranks.masked_fill(scores == -torch.inf, torch.inf)[target]
+    entries = Interactions.of(target, "target")
+    assert torch.equal(ranks_of(scores, entries), wanted)
+    near = ranks_of(scores, entries, within=10)
+    assert torch.equal(near[wanted <= 10], wanted[wanted <= 10]) and (near[wanted > 10] > 10).all()

@@ -197,7 +197,7 @@ class UserCoverage(LengthMetric):
     0.5
     """
 
-    of_lists = True
+    reads = "lists"
 
     def values(self, cut: Cut) -> Tensor:
         """Look for one item."""
@@ -224,7 +224,7 @@ class UserCoverageAtN(LengthMetric):
     0.5
     """
 
-    of_lists = True
+    reads = "lists"
     every_user = True
     void = "no users were counted"
 

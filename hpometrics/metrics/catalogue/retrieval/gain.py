@@ -60,7 +60,7 @@ class RankingDCG(GainMetric):
     2.8928
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int | None = None, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -104,7 +104,7 @@ class RankingNDCG(RankingDCG):
     0.6309
     """
 
-    of_lists = True
+    reads = "hits"
 
     def values(self, cut: Cut) -> Tensor:
         """Divide the gain by that of an ideal list."""
@@ -136,7 +136,7 @@ class RankBiasedPrecision(GainMetric):
     0.625
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int | None = None, p: float = 0.8, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -171,7 +171,7 @@ class ExpectedReciprocalRank(GainMetric):
     0.5833
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int | None = None, max_grade: int = 4, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)

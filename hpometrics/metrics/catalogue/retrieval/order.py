@@ -48,7 +48,7 @@ class MeanReciprocalRank(HitOrderMetric):
     0.75
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -90,7 +90,7 @@ class MeanAveragePrecision(HitOrderMetric):
     0.8333
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int | None = None, norm: Norm = "min", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -128,7 +128,7 @@ class MeanAverageRecall(HitOrderMetric):
     """
 
     family = "relevance"
-    of_lists = True
+    reads = "hits"
 
     def values(self, cut: Cut) -> Tensor:
         """Add up recall at the hits."""

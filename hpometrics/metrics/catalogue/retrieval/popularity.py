@@ -211,7 +211,7 @@ class _LongTail(_OfTail, ListMetric):
     """A count of list items in the long tail: the items that are not the most popular ones."""
 
     direction = MAXIMIZE
-    of_lists = True
+    reads = "lists"
     counts_empty = False
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -338,7 +338,7 @@ class ARP(_ByPopularity, ListMetric):
     """
 
     direction = MINIMIZE
-    of_lists = True
+    reads = "lists"
     counts_empty = False
     void = "no user has a relevant item and a list"
 

@@ -15,7 +15,7 @@ from ...retrieval.base import ListMetric, TopKMetric
 from ...retrieval.lists import Cut
 from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.statistic import Statistic
-from ...statistics.user_values import UserMeans
+from ...statistics.user_values import Reads, UserMeans
 
 
 class FoundMetric(ListMetric):
@@ -45,11 +45,12 @@ class RankingPrecision(FoundMetric):
     0.5
     """
 
-    of_lists = True
+    reads: Reads = "hits"
 
     def __init__(self, k: int, shown: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
         self.shown = shown
+        self.reads = "lists" if shown else "hits"
 
     def values(self, cut: Cut) -> Tensor:
         """Divide hits by k, or by what is shown."""
@@ -74,7 +75,7 @@ class RankingRecall(FoundMetric):
     0.5
     """
 
-    of_lists = True
+    reads = "hits"
 
     def __init__(self, k: int, capped: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -105,7 +106,7 @@ class HitRate(FoundMetric):
     0.5
     """
 
-    of_lists = True
+    reads = "hits"
 
     def values(self, cut: Cut) -> Tensor:
         """Check whether there is a hit."""
@@ -116,7 +117,7 @@ class _WeighedHits(FoundMetric):
     """The weighted harmonic mean of precision and recall of a user, whose beta a subclass gives."""
 
     beta: float
-    of_lists = True
+    reads = "hits"
 
     def values(self, cut: Cut) -> Tensor:
         """Divide hits, written without the two shares, so that no hit is 0."""
