@@ -14,6 +14,7 @@ from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
 from ..records.trial_record import (
     CHECKPOINTS,
+    EpochRecord,
     Exploit,
     TrialRecord,
     TrialState,
@@ -99,8 +100,9 @@ class Trials:
         host = HoldsLast(reporter) if self.repeats > 1 else None
         spec = self.spec if keep else self.spec.without_checkpoints()
         while True:
+            counted = _counted_epochs(home, trial)
             record, error = self._run_one(params, spec, host or reporter, trial, home)
-            trial = self.attempts.after(trial, record)
+            trial = self.attempts.after(trial, record, counted)
             if trial.repeats and home is not None and process() == 0:
                 write_trial(home, trial)
             if trial.state is not TrialState.RUNNING:
@@ -183,6 +185,17 @@ class Trials:
             seed = self.seed_of(record.number) if record.seed is None else record.seed
             return replace(record, seed=seed, threads=record.threads or self.spec.threads)
         return replace(written, state=record.state, reason=record.reason or written.reason)
+
+
+def _counted_epochs(home: Path | None, trial: TrialRecord | None) -> tuple[EpochRecord, ...]:
+    """Return the epochs of the next repeat that an earlier run of it has added to the cost of the trial.
+
+    A run whose process died has added none. The record of the trial itself has those of the first repeat.
+    """
+    if home is None or trial is None or not trial.repeats:
+        return ()
+    earlier = read_trial(home / REPEATS / str(len(trial.repeats)))
+    return () if earlier is None or earlier.state is TrialState.RUNNING else earlier.epochs
 
 
 def make_trials(

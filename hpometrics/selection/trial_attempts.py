@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ..direction import Direction
 from ..exceptions import RunError
-from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in
+from ..records.trial_record import EpochRecord, Repeat, TrialRecord, TrialState, mean, number_in
 from ..space.values import is_whole
 from .rules import SECONDS, At, Constraint, CostUnit, violation_of
 from .selection import Picker
@@ -43,14 +43,17 @@ class TrialAttempts:
             if not is_whole(value) or value < least:
                 raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
-    def after(self, trial: TrialRecord | None, run: TrialRecord) -> TrialRecord:
+    def after(
+        self, trial: TrialRecord | None, run: TrialRecord, counted: Sequence[EpochRecord] = ()
+    ) -> TrialRecord:
         """Return the record of a trial after one more run; its state is running if another is to follow.
 
         Args:
             trial: its record before; None before its first run.
             run: the record of the run alone.
+            counted: epochs of a later repeat than the first whose cost the trial has already.
         """
-        cost = self._logged_cost(trial, run)
+        cost = self._logged_cost(trial, run, counted)
         base = run = run if cost == run.cost else replace(run, cost=cost)
         repeats: tuple[Repeat, ...] = ()
         if trial is not None:
@@ -68,15 +71,17 @@ class TrialAttempts:
             return base if base is run else replace(base, state=run.state, reason=run.reason)
         return base if self.repeats == 1 and not repeats else self._after_repeat(base, run)
 
-    def _logged_cost(self, trial: TrialRecord | None, run: TrialRecord) -> float | None:
+    def _logged_cost(
+        self, trial: TrialRecord | None, run: TrialRecord, counted: Sequence[EpochRecord]
+    ) -> float | None:
         """Return what a trial has logged as its cost by the end of a run; None if that is not its unit.
 
-        Epochs of the first repeat that a later run took over count once.
+        Epochs that a later run of a repeat took over count once.
         """
         spent = None if trial is None else trial.cost
-        earlier = () if trial is None or trial.repeats or spent is None else trial.epochs
-        counted = {(epoch.attempt, epoch.epoch, epoch.seconds) for epoch in earlier}
-        own = (e for e in run.epochs if (e.attempt, e.epoch, e.seconds) not in counted)
+        of_first = () if trial is None or trial.repeats or spent is None else trial.epochs
+        earlier = {(epoch.attempt, epoch.epoch, epoch.seconds) for epoch in (*of_first, *counted)}
+        own = (e for e in run.epochs if (e.attempt, e.epoch, e.seconds) not in earlier)
         logged = self.unit.logged_in(own)
         return logged if logged is None or spent is None else spent + logged
 

@@ -175,6 +175,39 @@ def test_a_trial_that_is_killed_twice_keeps_the_time_before(tmp_path):
     assert [record and (record.state, record.seconds) for record in seen] == [(TrialState.RUNNING, 100.0)]
 
 
+class Empty:
+    """Something to checkpoint that has no state."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_epochs_of_a_later_repeat_cost_once(tmp_path, error):
+    """The second of two repeats ends in its third epoch and goes on after its second: eight epochs in all."""
+    calls: list[int] = []
+
+    def train(params: dict[str, Any], run: Any) -> None:
+        run.restore(state=Empty())
+        calls.append(len(calls))
+        for epoch in run.epochs(4):
+            if calls[-1] == 1 and epoch == 2:
+                raise error
+            run.log(loss=0.5, tokens=10)
+            run.checkpoint(state=Empty())
+
+    spec = RunSpec(LOSS, cost_unit={"logged": "tokens"})
+    trials = Trials(train, spec, tmp_path, seed=5, repeats=2, retries=1)
+    record, _ = trials.run({}, ListReporter(0, {}))
+    if error is KeyboardInterrupt:
+        assert (record.state, record.cost) == (TrialState.INTERRUPTED, 60)
+        record, _ = trials.run({}, ListReporter(0, {}))
+    assert (record.state, record.cost) == (TrialState.COMPLETE, 80)
+
+
 def test_a_trial_with_other_params_does_not_go_on(tmp_path):
     """Its repeats would be of two trials."""
     with pytest.raises(KeyboardInterrupt):
