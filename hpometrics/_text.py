@@ -11,6 +11,8 @@ SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_LENGTH = 80
+NOTHING_MEASURED = "nothing was measured"
+"""The reason of a metric without a batch."""
 _LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._formatting import html_table
+from .._text import NOTHING_MEASURED
 from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
@@ -27,9 +28,6 @@ from .registry.ludwig_names import LudwigMetricNames
 from .registry.names import Scalar
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
-
-NOTHING_MEASURED = "nothing was measured"
-"""The reason of a metric without a batch."""
 
 
 class Metric(LudwigMetricNames, StatefulMetric):

@@ -12,13 +12,14 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
+from .._text import NOTHING_MEASURED
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
 from ._state import disable_sync, join_states, reductions_of, set_update_count
 from .batch import as_tensor
 from .features import InputType
-from .metric import NOTHING_MEASURED, MeanMetric, Metric
+from .metric import MeanMetric, Metric
 from .registry.ludwig_names import LudwigObjectNames
 
 

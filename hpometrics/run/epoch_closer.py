@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 from .._redaction import redacted
 from ..exceptions import RunError
 from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
-from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.scope import TEST, VALIDATION
 from ..records.epoch_log import Fsync
-from ..records.trial_record import EpochRecord, number_in, numbers_of
-from ..selection.rules import At, violation_of
+from ..records.trial_record import EpochRecord, number_in
+from ..selection.rules import At, judgeable, violation_of
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
@@ -425,11 +424,7 @@ class EpochCloser:
         progress, alone = self.progress, self.ranks.alone
         record = progress.history[-1]
         over = final or progress.ended_by is not None
-        numbers = numbers_of(record.values)
-        if record.reasons:
-            for name in (*self._spec.optimized, *self._spec.judged):
-                if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
-                    numbers.pop(name, None)
+        numbers = judgeable(record, (*self._spec.optimized, *self._spec.judged))
         stop = None
         if self._at_epoch is not None:
             self._at_epoch(record.epoch, record.step, progress.picked)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._text import NOTHING_MEASURED
 from ..exceptions import MetricNameError, RunError
 from ..metrics.additive import Additive
-from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..direction import Direction
 from ..exceptions import RunError
-from ..records.trial_record import Reading, TrialRecord, numbers_of
+from ..records.trial_record import Reading, TrialRecord
+from ..selection.rules import judgeable
 
 if TYPE_CHECKING:
     import optuna
@@ -184,11 +185,18 @@ class HoldsLast:
         if not final:
             self._host.report(epoch, value, picked, values, final)
 
-    def release(self, record: TrialRecord, metric: str) -> None:
-        """Report the final epoch of a trial that is over, with its picked value; a stop is too late then."""
+    def release(self, record: TrialRecord, metric: str, *others: str) -> None:
+        """Report the final epoch of a trial that is over, with its picked value; a stop is too late then.
+
+        Args:
+            record: the record of the trial.
+            metric: the metric that is optimized, the first of several.
+            others: the further ones, and the values by which a pruner judges.
+        """
         last, picked = record.epochs[-1], math.nan if record.value is None else record.value
         with suppress(*self.stops):
-            self._host.report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
+            numbers = judgeable(last, (metric, *others))
+            self._host.report(last.epoch, last.number(metric), picked, numbers, final=True)
 
 
 def checked_spec(host: object, spec: RunSpec | None, facts: Mapping[str, Any]) -> RunSpec:

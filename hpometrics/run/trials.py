@@ -108,7 +108,7 @@ class Trials:
             if trial.state is not TrialState.RUNNING:
                 break
         if host is not None and trial.state.trained:
-            host.release(trial, self.spec.name)
+            host.release(trial, *self.spec.optimized, *self.spec.judged)
         self._compare_rows(trial)
         return trial, error
 

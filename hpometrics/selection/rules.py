@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from .._text import did_you_mean
+from .._text import NOTHING_MEASURED, did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, ConstraintError
 from ..space.values import is_number, is_whole
@@ -275,6 +275,20 @@ class DominanceRule:
             return False
         columns = zip(directions, values, zip(*others, strict=True), strict=True)
         return all(one.better(one.quantile(column, self.percentile), value) for one, value, column in columns)
+
+
+def judgeable(epoch: EpochRecord, names: Iterable[str]) -> dict[str, float]:
+    """Return the values of an epoch that are one number, without those of `names` that had no batch.
+
+    No host may judge an epoch by the nan of a metric that was not measured in it.
+    """
+    reasons = epoch.reasons
+    unmeasured = {name for name in names if reasons.get(name) == NOTHING_MEASURED} if reasons else ()
+    return {
+        name: value
+        for name, value in epoch.values.items()
+        if name not in unmeasured and not isinstance(value, list)
+    }
 
 
 def judged_text(values: Mapping[str, float]) -> str:

@@ -12,6 +12,7 @@ import torch
 from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.exceptions import RecordError
+from hpometrics.metrics.features import Binary
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, deviation, mean, write_trial
 from hpometrics.run import Reported, RunSpec
@@ -264,6 +265,21 @@ def test_a_pruner_judges_the_first_repeat_alone():
     assert states == [TrialState.COMPLETE, TrialState.COMPLETE, TrialState.PRUNED, TrialState.COMPLETE]
     assert [len(record.repeats) for record in records] == [2, 2, 0, 2]
     assert len(calls) == 7
+
+
+def test_a_last_epoch_without_a_batch_is_not_reported_as_nan():
+    """A host tells it from an epoch whose value is undefined by the missing name, with repeats, too."""
+
+    def train(params: dict[str, Any], run: Any) -> None:
+        for epoch in run.epochs(2):
+            if not epoch:
+                run.update(probabilities=[0.9, 0.2], target=[1, 0])
+
+    spec = RunSpec("accuracy", output=Binary(), defaults=False)
+    for repeats in (1, 2):
+        host = ListReporter(0, {})
+        Trials(train, spec, repeats=repeats).run({}, host)
+        assert [one.values.keys() for one in host.reports] == [{"accuracy"}, set()]
 
 
 def test_the_host_hears_of_the_last_epoch_when_all_repeats_are_over():

@@ -25,6 +25,7 @@ from ...records._files import STORAGE_LIMIT, is_regular, read_lines
 from ...records._json import read_json
 from ...records.recovery import StudyTrial
 from ...records.trial_record import TrialRecord, TrialState
+from ...selection.rules import judgeable
 from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.draws import drawn
 from ...space.space import Space
@@ -209,9 +210,10 @@ def tell_record(
     """
     metric, *others = metrics_of(study)
     for epoch in record.epochs:
-        if not others:
-            trial.report(epoch.number(metric), epoch.epoch)
-        is_judged = judged.keys() <= epoch.values.keys()
+        numbers = judgeable(epoch, (metric, *judged))
+        if not others and metric in numbers:
+            trial.report(numbers[metric], epoch.epoch)
+        is_judged = numbers.keys() >= (judged.keys() or {metric})
         if judged and is_judged:
             write_judged(trial, epoch.epoch, {name: epoch.number(name) for name in judged})
         if is_judged and (epoch is not record.epochs[-1] or record.state is TrialState.PRUNED):

@@ -21,9 +21,9 @@ from ray.tune.result import TIME_TOTAL_S
 from ...direction import MINIMIZE, Direction
 from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
-from ...records.trial_record import EpochRecord, TrialRecord, numbers_of, place_text
+from ...records.trial_record import EpochRecord, TrialRecord, place_text
 from ...run.reporter import Pause
-from ...selection.rules import format_judgment
+from ...selection.rules import format_judgment, judgeable
 from ._internals import in_train_worker, metric_modes
 from .session import (
     CHECKPOINT_SCORE,
@@ -412,7 +412,7 @@ def earlier_reports(
     seconds = 0.0
     for one in record.epochs:
         seconds += one.seconds
-        values, value = numbers_of(one.values), one.number(metric)
+        values, value = judgeable(one, (metric, *judged)), one.number(metric)
         judgment = _judgment(values, judged)
         if metric not in values or UNJUDGED in judgment:
             continue

@@ -33,7 +33,9 @@ from hpometrics.backends.ray.schedulers import (
 from hpometrics.backends.ray.session import EPOCHS as EPOCHS_DONE, NUMBER
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, DirectionError
+from hpometrics.metrics.features import Binary
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.run import Run
 
 
 def test_schedulers_judge_the_current_value_in_the_metrics_direction():
@@ -185,6 +187,19 @@ def test_rungs_are_after_the_same_epochs_on_both_backends(least, eta):
     expected = [EPOCHS, EPOCHS, second, least, EPOCHS, second, least, EPOCHS]
     assert trained_on_ray(spec, curves) == expected
     assert trained_on_optuna(spec, curves) == expected
+
+
+def test_an_epoch_of_an_earlier_fit_without_a_batch_is_not_judged():
+    """A run that validates in every second epoch; with other epochs as the worst its mean would be -1e300."""
+    run = Run(metric="accuracy", output=Binary(), defaults=False)
+    for epoch in run.epochs(4):
+        if epoch % 2:
+            run.update(probabilities=[0.9, 0.2], target=[1, 0])
+    record = TrialRecord(0, {}, TrialState.COMPLETE, epochs=run.history)
+    reports = earlier_reports(record, "accuracy", MAXIMIZE, {})
+    assert [(one[EPOCHS_DONE], one["value"]) for one in reports] == [(2, 1.0), (4, 1.0)]
+    judged = earlier_reports(record, "accuracy", MAXIMIZE, {"accuracy": MAXIMIZE})
+    assert [one[EPOCHS_DONE] for one in judged] == [2, 4]
 
 
 @pytest.mark.parametrize("spec", [{"asha": {"min_epochs": 2, "eta": 2}}, {"median": {"min_trials": 2}}])
