@@ -29,13 +29,16 @@ def test_the_lowest_stage_ran_with_the_floors():
 
 
 def test_a_stage_ran_with_what_is_pinned():
-    """Or with a newer release of it."""
+    """Or with a newer release of it; a package that is new here gets its row from the next run."""
     pins = [
         Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"
     ]
-    for pin in pins:
+    listed = set().union(*STAGES.values())
+    shown = {pin.name: pin for pin in pins if pin.name in listed}
+    assert {"torch", "plotly", "pytest", "lightning", "transformers", "keras", "catboost"} <= shown.keys()
+    for name, pin in shown.items():
         (least,) = (Version(one.version) for one in pin.specifier)
-        ran = [Version(versions[pin.name]) for versions in STAGES.values() if versions[pin.name]]
+        ran = [Version(versions[name]) for versions in STAGES.values() if versions[name]]
         assert ran and max(ran) >= least, pin
 
 
