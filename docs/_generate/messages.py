@@ -6,7 +6,8 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,20 +48,28 @@ class Message(NamedTuple):
     text: str
 
 
-def messages(value: str = "…") -> Iterator[Message]:
-    """Yield each text that the package raises or warns with.
+@cache
+def messages(value: str = "…") -> Sequence[Message]:
+    """Return each text that the package raises or warns with.
 
     Args:
         value: stands for each value in a text, in quotes where the text has them.
     """
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            place = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Call) and _RAISES.search(_called(node)):
-                text = "".join(format_text(one, value) for one in node.args)
-                yield Message(place, _called(node), text)
-            elif path.parent.name == "config" and (problem := _problem(node)) is not None:
-                yield Message(place, _FILE, format_text(problem, value))
+    return [
+        message
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for message in _messages_of(path, ast.parse(path.read_text(encoding="utf8")), value)
+    ]
+
+
+def _messages_of(path: Path, tree: ast.Module, value: str) -> Iterator[Message]:
+    for node in ast.walk(tree):
+        place = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Call) and _RAISES.search(_called(node)):
+            text = "".join(format_text(one, value) for one in node.args)
+            yield Message(place, _called(node), text)
+        elif path.parent.name == "config" and (problem := _problem(node)) is not None:
+            yield Message(place, _FILE, format_text(problem, value))
 
 
 def _problem(node: ast.AST) -> ast.expr | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from .texts import help_pages, public_docstrings, texts
@@ -44,6 +45,7 @@ def sentences_of_docstring(text: str) -> list[Sentence]:
     return [words for entry in entries for words in _split(re.sub(r"`[^`]*`", "Code", entry))]
 
 
+@cache
 def by_kind() -> dict[str, list[Sentence]]:
     """Return the sentences that a user can read, by the kind of text."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import click
@@ -59,6 +60,7 @@ def commands_page() -> str:
     return "\n".join([_COMMANDS, *pages])
 
 
+@cache
 def golden() -> str:
     """Return the file of the tests: the texts in the order of their letters, then the help pages."""
     found = {one.text for one in texts()}
