@@ -211,8 +211,7 @@ class EpochMeter:
         states = self._ranks.gather(partial(self._state, checkpointed))
         splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
         state = states[0] if len(states) == 1 else _combine_states(states)
-        tasks = self._tasks_of(splits.values(), state.recorded.values()) if self._spec.combined else ()
-        epoch = EpochValues(self._spec, tasks)
+        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
         for metrics in splits.values():
             epoch.take("measured", *metrics.compute())
         for split, counts in state.counts.items():
@@ -321,7 +320,9 @@ class EpochMeter:
         return self._splits[split]
 
     def _tasks_of(self, splits: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
-        """Return the tasks that an epoch has met, over which values are combined."""
+        """Return the tasks that an epoch has met, over which values are combined; none if none are."""
+        if not self._spec.combined:
+            return set()
         tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
         return tasks.union(*(metrics.tasks for metrics in splits))
 

@@ -63,12 +63,11 @@ class EpochValues:
         Raises:
             RunError: a value of another kind has the name; `all/loss` is another name of `loss`.
         """
-        kinds: dict[str, str] = {}
-        for other, taken in self._taken:
-            kinds |= dict.fromkeys(map(value_name, taken), other)
-        if kinds and (clash := kinds.keys() & set(map(value_name, values))):
-            other = kinds[min(clash)]
-            raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; use two names")
+        if self._taken:
+            kinds = {value_name(name): other for other, taken in self._taken for name in taken}
+            if clash := kinds.keys() & set(map(value_name, values)):
+                other = kinds[min(clash)]
+                raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; use two names")
         self._taken.append((kind, values))
         self.values |= values
         self.reasons |= reasons
