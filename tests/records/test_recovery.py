@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +68,17 @@ def test_a_study_is_restored_trial_by_trial(study):
     assert study.trials[0].params == {"lr": 0.25, "size": "large"}
     claimed = claim(study, (2).__eq__)
     assert SPACE.suggest(claimed) == {"lr": 0.75, "width": 9}
+
+
+@pytest.mark.parametrize(
+    ("reason", "reported"), [("nothing was measured", {0, 2}), ("no positives", {0, 1, 2})]
+)
+def test_an_epoch_without_a_batch_is_not_reported_to_a_restored_study(study, reason, reported):
+    """No pruner judges it; an epoch whose value is undefined counts as it did in the search."""
+    epochs = list(trial(0).epochs)
+    epochs[1] = EpochRecord(1, {"auc": math.nan}, reasons={"auc": reason})
+    restore(study, [replace(trial(0), value=0.7, epoch=2, epochs=tuple(epochs))], SPACE)
+    assert study.trials[0].intermediate_values.keys() == reported
 
 
 def test_a_trial_of_another_space_is_restored_without_params(study):
