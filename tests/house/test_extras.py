@@ -80,9 +80,9 @@ def test_every_extra_that_an_error_names_is_declared():
     named = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            calls = isinstance(node, ast.Call) and not node.keywords  # `extra=None` is none
-            if calls and getattr(node.func, "id", "") in ("missing_extra", "pip_line"):
-                named |= {node.args[-1].value} if isinstance(node.args[-1], ast.Constant) else set()
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("missing_extra", "pip_line"):
+                stated = [one.value for one in node.keywords if one.arg == "extra"] or node.args[-1:]
+                named |= {one.value for one in stated if isinstance(one, ast.Constant) and one.value}
     named |= {plug_in.extra for plug_in in SAMPLERS.values()}  # `PlugIn.missing` names it
     assert named >= {"bohb", "botorch", "dashboard", "grpc", "mysql", "report", "samplers", "sklearn", "text"}
     assert named <= EXTRAS.keys()
