@@ -209,10 +209,10 @@ class ListMetric(BaseMetric):
     void: ClassVar[str] = "no user has a relevant item"
     """The reason for an undefined value if no user has one."""
     reads: Reads = "batch"
-    """What the formula of this class reads; a subclass with another formula does not inherit it. With `lists`
-    it reads only lists and side data and refuses none of them, so that it may measure the lists of several
-    batches together. With `hits` it reads of lists only the ranks and grades of relevant items, which are
-    counted without ranking any list where they are few."""
+    """The part of a batch that the formula of this class reads; a subclass with another formula does not
+    inherit it. `lists`: only lists and side data, of which it refuses none, so that the lists of several
+    batches are measured together. `hits`: of these lists only the ranks and grades of relevant items; where
+    such items are few, their ranks are counted and no list is sorted."""
 
     def __init__(self, k: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
